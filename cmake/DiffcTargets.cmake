@@ -1,0 +1,44 @@
+# Every library of the project is declared by one of these two functions, so
+# that flags, include roots and precompiled headers are stated once.
+#
+#   diffc_runtime_library(NAME SOURCES a.cpp ... [LINK target ...])
+#       A library of runtime/: sees nothing of LLVM or MLIR.
+#   diffc_mlir_library(NAME SOURCES a.cpp ... [LINK target ...])
+#       A library of dialects/, passes/ or compiler/ (DiffcMlir.cmake).
+#   diffc_unit_test(NAME SOURCES a.cpp ... [LINK target ...] [MLIR])
+#       One GoogleTest binary, one ctest entry.
+
+set(DIFFC_WARNINGS -Wall -Wextra -Wno-unused-parameter)
+if(DIFFC_SANITIZE)
+  add_compile_options(-fsanitize=${DIFFC_SANITIZE} -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=${DIFFC_SANITIZE})
+endif()
+
+# One precompiled header for all of runtime/ (the standard library and fmt).
+add_library(diffc_runtime_pch OBJECT ${CMAKE_SOURCE_DIR}/cmake/pch.cpp)
+target_precompile_headers(diffc_runtime_pch PRIVATE
+  <algorithm> <array> <cmath> <cstdint> <cstring> <functional> <map> <memory>
+  <optional> <string> <string_view> <unordered_map> <utility> <variant> <vector>)
+
+function(diffc_runtime_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+  target_compile_options(${name} PRIVATE ${DIFFC_WARNINGS})
+  target_precompile_headers(${name} REUSE_FROM diffc_runtime_pch)
+  target_link_libraries(${name} PUBLIC ${ARG_LINK})
+endfunction()
+
+function(diffc_unit_test name)
+  cmake_parse_arguments(ARG "MLIR" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
+  if(ARG_MLIR)
+    target_precompile_headers(${name} REUSE_FROM diffc_mlir_pch)
+    target_compile_options(${name} PRIVATE ${DIFFC_MLIR_OPTIONS})
+    target_include_directories(${name} SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+  endif()
+  target_compile_definitions(${name} PRIVATE DIFFC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  add_test(NAME ${name} COMMAND ${name})
+endfunction()

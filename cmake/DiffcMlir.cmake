@@ -55,7 +55,7 @@ add_custom_target(diffc_tablegen)
 # at the same relative place as IN.td in the source tree.
 function(diffc_tablegen_file td out)
   set(LLVM_TARGET_DEFINITIONS ${td})
-  mlir_tablegen(${out} ${ARGN} EXTRA_INCLUDES ${CMAKE_SOURCE_DIR})
+  mlir_tablegen(${out} ${ARGN} EXTRA_INCLUDES ${CMAKE_SOURCE_DIR} ${MLIR_INCLUDE_DIRS})
   string(MAKE_C_IDENTIFIER "gen_${CMAKE_CURRENT_SOURCE_DIR}_${out}" target)
   add_custom_target(${target} DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/${out})
   add_dependencies(diffc_tablegen ${target})

@@ -74,7 +74,7 @@ def Nn_ConvolutionWeightGradOp
   }];
 }
 
-def Nn_AttentionOp : Nn_Op<"attention", [Nn_Decomposable, Nn_Costed, AttrSizedOperandSegments]> {
+def Nn_AttentionOp : Nn_Op<"attention", [Nn_Decomposable, Nn_Costed]> {
   let summary = "softmax(scale * q k^T + mask) v, per batch and head";
   let description = [{
     q [B, H, Tq, d], k [B, H, Tk, d], v [B, H, Tk, dv] -> [B, H, Tq, dv]. `mask`

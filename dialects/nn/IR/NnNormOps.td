@@ -25,7 +25,7 @@ def Nn_LayerNormOp : Nn_NormOp<"layer_norm",
   }];
 }
 
-def Nn_LayerNormGradOp : Nn_NormOp<"layer_norm_grad", [AttrSizedOperandSegments]> {
+def Nn_LayerNormGradOp : Nn_NormOp<"layer_norm_grad"> {
   let summary = "Derivatives of layer_norm: dx and, with a scale, dscale and dbias";
   let arguments = (ins Nn_FloatTensor:$input, Optional<Nn_FloatTensor>:$scale,
       Nn_FloatTensor:$output_grad, ConfinedAttr<I64Attr, [IntNonNegative]>:$axis,
@@ -47,7 +47,7 @@ def Nn_RmsNormOp : Nn_NormOp<"rms_norm", [Nn_Differentiable]> {
       "$input (`scale` $scale^ `:` type($scale))? attr-dict `:` type($input)";
 }
 
-def Nn_RmsNormGradOp : Nn_NormOp<"rms_norm_grad", [AttrSizedOperandSegments]> {
+def Nn_RmsNormGradOp : Nn_NormOp<"rms_norm_grad"> {
   let summary = "Derivatives of rms_norm: dx and, with a scale, dscale";
   let arguments = (ins Nn_FloatTensor:$input, Optional<Nn_FloatTensor>:$scale,
       Nn_FloatTensor:$output_grad, ConfinedAttr<I64Attr, [IntNonNegative]>:$axis,
@@ -79,7 +79,7 @@ def Nn_GroupNormOp : Nn_NormOp<"group_norm",
   }];
 }
 
-def Nn_GroupNormGradOp : Nn_NormOp<"group_norm_grad", [AttrSizedOperandSegments]> {
+def Nn_GroupNormGradOp : Nn_NormOp<"group_norm_grad"> {
   let summary = "Derivatives of group_norm: dx and, with a scale, dscale and dbias";
   let arguments = (ins Nn_FloatTensor:$input, Optional<Nn_FloatTensor>:$scale,
       Nn_FloatTensor:$output_grad, ConfinedAttr<I64Attr, [IntPositive]>:$groups,
@@ -105,7 +105,8 @@ def Nn_SoftmaxGradOp : Nn_NormOp<"softmax_grad"> {
   let arguments = (ins Nn_FloatTensor:$output, Nn_FloatTensor:$output_grad,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$axis);
   let results = (outs Nn_FloatTensor:$result);
-  let assemblyFormat = "$output `,` $output_grad attr-dict `:` type($output)";
+  let assemblyFormat =
+      "$output `,` $output_grad attr-dict `:` type($output) `,` type($output_grad)";
 }
 
 def Nn_LogSoftmaxOp : Nn_NormOp<"log_softmax", [Nn_Differentiable]> {

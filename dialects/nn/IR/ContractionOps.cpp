@@ -174,17 +174,17 @@ template <typename Op> struct Convolutions {
   Op op;
   OpBuilder &builder;
 
-  Value forward(Value x, Value w) const {
+  Value forward(Value x, Value w) {
     return builder.create<ConvolutionOp>(op.getLoc(), x, w, op.getStrides(),
                                          op.getPadsLow(), op.getPadsHigh(),
                                          op.getDilations(), op.getGroups());
   }
-  Value inputGrad(Value dy, Value w, ArrayRef<int64_t> shape) const {
+  Value inputGrad(Value dy, Value w, ArrayRef<int64_t> shape) {
     return builder.create<ConvolutionInputGradOp>(
         op.getLoc(), dy, w, op.getStrides(), op.getPadsLow(), op.getPadsHigh(),
         op.getDilations(), op.getGroups(), shape);
   }
-  Value weightGrad(Value x, Value dy, ArrayRef<int64_t> shape) const {
+  Value weightGrad(Value x, Value dy, ArrayRef<int64_t> shape) {
     return builder.create<ConvolutionWeightGradOp>(
         op.getLoc(), x, dy, op.getStrides(), op.getPadsLow(), op.getPadsHigh(),
         op.getDilations(), op.getGroups(), shape);

@@ -276,7 +276,7 @@ LogicalResult SliceOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
   if (!backwards.empty())
     dy = builder.create<ReverseOp>(getLoc(), dy, backwards);
   grads.push_back(builder.create<PadOp>(getLoc(), dy, low, high, interior,
-                                        builder.getF64FloatAttr(0)));
+                                        APFloat(0.0)));
   return success();
 }
 
@@ -316,7 +316,7 @@ LogicalResult PadOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
   }
   Value dy = resultGrads[0];
   if (cropped)
-    dy = builder.create<PadOp>(getLoc(), dy, low, high, none, builder.getF64FloatAttr(0));
+    dy = builder.create<PadOp>(getLoc(), dy, low, high, none, APFloat(0.0));
   grads.push_back(builder.create<SliceOp>(getLoc(), dy, starts, type.getShape(), strides));
   return success();
 }

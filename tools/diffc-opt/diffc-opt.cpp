@@ -1,0 +1,17 @@
+// diffc-opt: runs the project's passes on IR files.
+#include "dialects/nn/IR/NnDialect.h"
+#include "passes/autodiff/Passes.h"
+
+#include <mlir/Dialect/Func/IR/FuncOps.h>
+#include <mlir/Tools/mlir-opt/MlirOptMain.h>
+#include <mlir/Transforms/Passes.h>
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  registry.insert<diffc::nn::NnDialect, mlir::func::FuncDialect>();
+  diffc::registerAutodiffPasses();
+  mlir::registerCanonicalizerPass();
+  mlir::registerCSEPass();
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "diffc-opt: the passes of diffc\n", registry));
+}

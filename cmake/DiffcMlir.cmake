@@ -17,7 +17,7 @@ include(AddMLIR)
 
 # -O1: the compiler's own code is not the hot path; it halves the build.
 # Debian's LLVM has RTTI and is built without exceptions in its own code.
-set(DIFFC_MLIR_OPTIONS -Wall -Wno-unused-parameter -Wno-comment -Wno-dangling-reference)
+set(DIFFC_MLIR_OPTIONS -Wall -Wno-unused-parameter -Wno-comment)
 separate_arguments(LLVM_DEFINITIONS_LIST NATIVE_COMMAND ${LLVM_DEFINITIONS})
 
 add_library(diffc_mlir_pch OBJECT ${CMAKE_SOURCE_DIR}/cmake/pch.cpp)

@@ -9,6 +9,7 @@ using namespace mlir;
 #include "dialects/nn/IR/NnEnums.cpp.inc"
 #include "dialects/nn/IR/NnInterfaces.cpp.inc"
 
+// The dialect's only attribute is parsed and printed through its own mnemonic.
 #define GET_ATTRDEF_CLASSES
 #include "dialects/nn/IR/NnAttributes.cpp.inc"
 

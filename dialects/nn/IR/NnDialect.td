@@ -17,6 +17,7 @@ def Nn_Dialect : Dialect {
     accumulation in f32. See dialects/nn/README.md for what an operator owes.
   }];
   let hasConstantMaterializer = 1;
+  let useDefaultAttributePrinterParser = 1;
 }
 
 /// Any tensor of the dialect: a static shape and an element type that the

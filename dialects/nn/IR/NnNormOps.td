@@ -21,7 +21,7 @@ def Nn_LayerNormOp : Nn_NormOp<"layer_norm",
   let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat = [{
     $input (`scale` $scale^ `:` type($scale))? (`bias` $bias^ `:` type($bias))?
-    attr-dict `:` type($input)
+    attr-dict `:` type($input) `->` type($result)
   }];
 }
 
@@ -44,7 +44,7 @@ def Nn_RmsNormOp : Nn_NormOp<"rms_norm", [Nn_Differentiable]> {
       ConfinedAttr<I64Attr, [IntNonNegative]>:$axis, F64Attr:$epsilon);
   let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat =
-      "$input (`scale` $scale^ `:` type($scale))? attr-dict `:` type($input)";
+      "$input (`scale` $scale^ `:` type($scale))? attr-dict `:` type($input) `->` type($result)";
 }
 
 def Nn_RmsNormGradOp : Nn_NormOp<"rms_norm_grad"> {
@@ -75,7 +75,7 @@ def Nn_GroupNormOp : Nn_NormOp<"group_norm",
   let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat = [{
     $input (`scale` $scale^ `:` type($scale))? (`bias` $bias^ `:` type($bias))?
-    attr-dict `:` type($input)
+    attr-dict `:` type($input) `->` type($result)
   }];
 }
 
@@ -97,7 +97,7 @@ def Nn_SoftmaxOp : Nn_NormOp<"softmax", [Nn_Differentiable]> {
   let arguments = (ins Nn_FloatTensor:$input,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$axis);
   let results = (outs Nn_FloatTensor:$result);
-  let assemblyFormat = "$input attr-dict `:` type($input)";
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
 }
 
 def Nn_SoftmaxGradOp : Nn_NormOp<"softmax_grad"> {
@@ -106,7 +106,7 @@ def Nn_SoftmaxGradOp : Nn_NormOp<"softmax_grad"> {
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$axis);
   let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat =
-      "$output `,` $output_grad attr-dict `:` type($output) `,` type($output_grad)";
+      "$output `,` $output_grad attr-dict `:` type($output) `,` type($output_grad) `->` type($result)";
 }
 
 def Nn_LogSoftmaxOp : Nn_NormOp<"log_softmax", [Nn_Differentiable]> {
@@ -114,7 +114,7 @@ def Nn_LogSoftmaxOp : Nn_NormOp<"log_softmax", [Nn_Differentiable]> {
   let arguments = (ins Nn_FloatTensor:$input,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$axis);
   let results = (outs Nn_FloatTensor:$result);
-  let assemblyFormat = "$input attr-dict `:` type($input)";
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
 }
 
 #endif

@@ -106,7 +106,7 @@ def Nn_ReverseOp : Nn_Op<"reverse", [Nn_Differentiable, Nn_CostOpInterface]> {
   let summary = "Last element first, along axes";
   let arguments = (ins Nn_Tensor:$input, DenseI64ArrayAttr:$axes);
   let results = (outs Nn_Tensor:$result);
-  let assemblyFormat = "$input attr-dict `:` type($input)";
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
 }
 
 def Nn_GatherOp : Nn_Op<"gather", [Nn_Differentiable, Nn_CostOpInterface]> {

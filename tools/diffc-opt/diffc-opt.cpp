@@ -1,5 +1,6 @@
 // diffc-opt: runs the project's passes on IR files.
 #include "dialects/nn/IR/NnDialect.h"
+#include "dialects/train/IR/TrainDialect.h"
 #include "passes/autodiff/Passes.h"
 
 #include <mlir/Dialect/Func/IR/FuncOps.h>
@@ -8,7 +9,8 @@
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<diffc::nn::NnDialect, mlir::func::FuncDialect>();
+  registry.insert<diffc::nn::NnDialect, diffc::train::TrainDialect,
+                  mlir::func::FuncDialect>();
   diffc::registerAutodiffPasses();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();

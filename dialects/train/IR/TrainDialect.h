@@ -1,0 +1,28 @@
+// The train dialect: models, parameters, and what surrounds them in a step.
+#pragma once
+
+#include <mlir/Bytecode/BytecodeOpInterface.h>
+#include <mlir/IR/Builders.h>
+#include <mlir/IR/BuiltinTypes.h>
+#include <mlir/IR/Dialect.h>
+#include <mlir/IR/OpDefinition.h>
+#include <mlir/IR/OpImplementation.h>
+#include <mlir/IR/SymbolTable.h>
+#include <mlir/Interfaces/ControlFlowInterfaces.h>
+#include <mlir/Interfaces/FunctionInterfaces.h>
+#include <mlir/Interfaces/SideEffectInterfaces.h>
+
+namespace diffc::train {
+/// Argument attribute of train.graph: the model's own name of an input.
+constexpr llvm::StringLiteral kInputAttr = "train.input";
+/// Argument attribute of train.graph: the parameter's symbol.
+constexpr llvm::StringLiteral kParameterAttr = "train.parameter";
+} // namespace diffc::train
+
+#include "dialects/train/IR/TrainDialect.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/train/IR/TrainAttributes.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/train/IR/TrainOps.h.inc"

@@ -1,0 +1,160 @@
+// Import of element-wise operators.
+#include "compiler/import/NodeImport.h"
+
+using namespace mlir;
+using namespace diffc::nn;
+
+namespace diffc {
+namespace {
+
+using Outcome = NodeImport::Outcome;
+
+template <typename Op> Outcome unary(NodeImport &in) { return in.build<Op>(in.operand(0)); }
+template <typename Op> Outcome binary(NodeImport &in) {
+  return in.build<Op>(in.operand(0), in.operand(1));
+}
+
+/// Max, Min, Sum: any number of operands.
+template <typename Op> Outcome variadic(NodeImport &in) {
+  Value result = in.operand(0);
+  for (size_t i = 1; i < in.operands.size(); ++i) {
+    DIFFRUN_ASSIGN(auto next, in.build<Op>(result, in.operand(i)));
+    result = next[0];
+  }
+  return NodeImport::Values{result};
+}
+
+Outcome pow(NodeImport &in) {
+  Value base = in.operand(0), exponent = in.operand(1);
+  Type element = in.type(0).getElementType();
+  if (element != in.type(1).getElementType())
+    exponent = in.builder.create<CastOp>(in.loc, exponent, element);
+  // x^2 is what decomposed norms are made of; multiplying is exact and smooth.
+  if (auto values = in.constantReals(1); values && values->size() == 1 && (*values)[0] == 2.0 &&
+                                         in.type(1).getRank() == 0)
+    return in.build<MulOp>(base, base);
+  return in.build<PowOp>(base, exponent);
+}
+
+Outcome gelu(NodeImport &in) {
+  std::string form = in.text("approximate", "none");
+  if (form != "none" && form != "tanh")
+    return in.fail("approximate=\"" + form + "\" is not supported");
+  return in.build<GeluOp>(in.operand(0), form == "tanh" ? GeluForm::Tanh : GeluForm::Erf);
+}
+
+Outcome leakyRelu(NodeImport &in) {
+  Type element = in.type(0).getElementType();
+  Value slope = scalar(in.builder, in.loc, in.real("alpha", 0.01), element);
+  Value zero = scalar(in.builder, in.loc, 0, element);
+  Value bent = in.builder.create<MulOp>(in.loc, in.operand(0), slope);
+  Value negative = in.builder.create<LessOp>(in.loc, in.operand(0), zero);
+  return in.build<SelectOp>(negative, bent, in.operand(0));
+}
+
+/// Bounds are attributes before opset 11, optional operands since.
+Outcome clip(NodeImport &in) {
+  Value x = in.operand(0), low = in.operand(1), high = in.operand(2);
+  Type element = in.type(0).getElementType();
+  if (in.opset < 11) {
+    if (in.has("min"))
+      low = scalar(in.builder, in.loc, in.real("min", 0), element);
+    if (in.has("max"))
+      high = scalar(in.builder, in.loc, in.real("max", 0), element);
+  }
+  if (low) {
+    DIFFRUN_ASSIGN(auto clipped, in.build<MaximumOp>(x, low));
+    x = clipped[0];
+  }
+  if (high)
+    return in.build<MinimumOp>(x, high);
+  return NodeImport::Values{x};
+}
+
+Outcome cast(NodeImport &in) {
+  OpBuilder &b = in.builder;
+  Type to;
+  switch (in.integer("to", 0)) {
+  case onnx::TensorProto::DOUBLE: to = b.getF64Type(); break;
+  case onnx::TensorProto::FLOAT: to = b.getF32Type(); break;
+  case onnx::TensorProto::FLOAT16: to = b.getF16Type(); break;
+  case onnx::TensorProto::BFLOAT16: to = b.getBF16Type(); break;
+  case onnx::TensorProto::INT64: to = b.getI64Type(); break;
+  case onnx::TensorProto::INT32: to = b.getI32Type(); break;
+  case onnx::TensorProto::BOOL: to = b.getI1Type(); break;
+  default:
+    return in.fail("cast to element type " + std::to_string(in.integer("to", 0)) +
+                   " is not supported");
+  }
+  if (to == in.type(0).getElementType())
+    return NodeImport::Values{in.operand(0)};
+  return in.build<CastOp>(in.operand(0), to);
+}
+
+Outcome castLike(NodeImport &in) {
+  Type to = in.type(1).getElementType();
+  if (to == in.type(0).getElementType())
+    return NodeImport::Values{in.operand(0)};
+  return in.build<CastOp>(in.operand(0), to);
+}
+
+Outcome identity(NodeImport &in) { return NodeImport::Values{in.operand(0)}; }
+
+/// At inference a dropout passes its input on. A training one would need a
+/// random draw of its own.
+Outcome dropout(NodeImport &in) {
+  if (auto training = in.constantIntegers(2); training && !training->empty() && (*training)[0])
+    return in.fail("training mode is not supported", "export the model in eval() mode");
+  return NodeImport::Values{in.operand(0)};
+}
+
+} // namespace
+
+void addElementwiseHandlers(HandlerTable &t) {
+  t["Neg"] = {unary<NegOp>};
+  t["Abs"] = {unary<AbsOp>};
+  t["Sign"] = {unary<SignOp>};
+  t["Floor"] = {unary<FloorOp>};
+  t["Ceil"] = {unary<CeilOp>};
+  t["Round"] = {unary<RoundOp>};
+  t["Exp"] = {unary<ExpOp>};
+  t["Log"] = {unary<LogOp>};
+  t["Sqrt"] = {unary<SqrtOp>};
+  t["Reciprocal"] = {unary<ReciprocalOp>};
+  t["Sin"] = {unary<SinOp>};
+  t["Cos"] = {unary<CosOp>};
+  t["Tanh"] = {unary<TanhOp>};
+  t["Erf"] = {unary<ErfOp>};
+  t["Sigmoid"] = {unary<SigmoidOp>};
+  t["Relu"] = {unary<ReluOp>};
+  t["Softplus"] = {unary<SoftplusOp>};
+  t["Not"] = {unary<LogicalNotOp>};
+  t["Gelu"] = {gelu, 20};
+  t["LeakyRelu"] = {leakyRelu};
+  t["Clip"] = {clip, 6};
+  t["Cast"] = {cast, 6};
+  t["CastLike"] = {castLike, 15};
+  t["Identity"] = {identity};
+  t["Dropout"] = {dropout, 7};
+  t["Add"] = {binary<AddOp>, 7};
+  t["Sub"] = {binary<SubOp>, 7};
+  t["Mul"] = {binary<MulOp>, 7};
+  t["Div"] = {binary<DivOp>, 7};
+  t["Pow"] = {pow, 7};
+  t["Max"] = {variadic<MaximumOp>, 8};
+  t["Min"] = {variadic<MinimumOp>, 8};
+  t["Sum"] = {variadic<AddOp>, 8};
+  t["Less"] = {binary<LessOp>, 7};
+  t["LessOrEqual"] = {binary<LessEqualOp>, 12};
+  t["Greater"] = {binary<GreaterOp>, 7};
+  t["GreaterOrEqual"] = {binary<GreaterEqualOp>, 12};
+  t["Equal"] = {binary<EqualOp>, 7};
+  t["And"] = {binary<LogicalAndOp>, 7};
+  t["Or"] = {binary<LogicalOrOp>, 7};
+  t["Where"] = {[](NodeImport &in) {
+                  return in.build<SelectOp>(in.operand(0), in.operand(1), in.operand(2));
+                },
+                9};
+}
+
+} // namespace diffc

@@ -1,0 +1,378 @@
+#include "compiler/import/Importer.h"
+
+#include "compiler/import/NodeImport.h"
+#include "dialects/nn/IR/Evaluation.h"
+#include "dialects/train/IR/TrainDialect.h"
+
+#include <mlir/IR/Matchers.h>
+#include <mlir/IR/Verifier.h>
+
+#include <set>
+
+using namespace mlir;
+using diffrun::Result;
+using diffrun::Status;
+
+namespace diffc {
+namespace {
+
+bool isDefaultDomain(const std::string &domain) {
+  return domain.empty() || domain == "ai.onnx";
+}
+
+class Importer {
+public:
+  Importer(MLIRContext &context, const ModelFile &file, const ImportOptions &options)
+      : context(context), file(file), options(options), builder(&context),
+        opset(file.opset()) {}
+
+  Result<OwningOpRef<ModuleOp>> run() {
+    DIFFRUN_RETURN_IF_ERROR(checkOperators());
+    DIFFRUN_ASSIGN(auto order, topologicalOrder());
+    DIFFRUN_RETURN_IF_ERROR(readDrawnParameters());
+    createModel();
+    DIFFRUN_RETURN_IF_ERROR(addInputs());
+    DIFFRUN_RETURN_IF_ERROR(addInitializers());
+    for (const onnx::NodeProto *node : order)
+      DIFFRUN_RETURN_IF_ERROR(importNode(*node));
+    DIFFRUN_RETURN_IF_ERROR(finish());
+    return std::move(module);
+  }
+
+private:
+  /// All operators without an import, at once.
+  Status checkOperators() const {
+    std::string missing;
+    int count = 0;
+    for (const auto &node : file.graph().node()) {
+      auto entry = handlers().find(node.op_type());
+      bool known = isDefaultDomain(node.domain()) && entry != handlers().end() &&
+                   opset >= entry->second.since;
+      if (known)
+        continue;
+      ++count;
+      missing += "\n  node \"" + node.name() + "\": " +
+                 (isDefaultDomain(node.domain()) ? "" : node.domain() + ".") + node.op_type() +
+                 "-" + std::to_string(opset);
+    }
+    if (count == 0)
+      return {};
+    return Status::invalid(file.path() + ": " + std::to_string(count) +
+                           (count == 1 ? " node has" : " nodes have") +
+                           " an operator that diffc does not import:" + missing);
+  }
+
+  /// Nodes so that each comes after what it reads.
+  Result<std::vector<const onnx::NodeProto *>> topologicalOrder() const {
+    std::map<std::string, int> maker; // value name -> node index
+    const auto &nodes = file.graph().node();
+    for (int i = 0; i < nodes.size(); ++i)
+      for (const std::string &output : nodes[i].output())
+        if (!output.empty() && !maker.emplace(output, i).second)
+          return Status::invalid(file.path() + ": two nodes make the value \"" + output + "\"");
+    std::vector<const onnx::NodeProto *> order;
+    std::vector<int> state(nodes.size(), 0); // 0 new, 1 open, 2 done
+    for (int root = 0; root < nodes.size(); ++root) {
+      std::vector<std::pair<int, int>> stack; // node, next input
+      if (state[root] == 0)
+        stack.emplace_back(root, 0), state[root] = 1;
+      while (!stack.empty()) {
+        auto &[at, next] = stack.back();
+        if (next == nodes[at].input_size()) {
+          state[at] = 2;
+          order.push_back(&nodes[at]);
+          stack.pop_back();
+          continue;
+        }
+        auto from = maker.find(nodes[at].input(next++));
+        if (from == maker.end() || state[from->second] == 2)
+          continue;
+        if (state[from->second] == 1)
+          return Status::invalid(file.path() + ": the graph is cyclic: node \"" +
+                                 nodes[at].name() + "\" reads what depends on it");
+        state[from->second] = 1;
+        stack.emplace_back(from->second, 0);
+      }
+    }
+    return order;
+  }
+
+  /// How training_info draws each parameter, as attributes by tensor name.
+  Status readDrawnParameters() {
+    for (const auto &info : file.model().training_info()) {
+      std::map<std::string, const onnx::NodeProto *> maker;
+      for (const auto &node : info.initialization().node())
+        for (const std::string &output : node.output())
+          maker[output] = &node;
+      for (const auto &binding : info.initialization_binding()) {
+        auto found = maker.find(binding.value());
+        if (found == maker.end())
+          return Status::invalid(file.path() + ": training_info binds \"" + binding.key() +
+                                 "\" to \"" + binding.value() + "\", which nothing makes");
+        NodeImport node(file, *found->second, opset, builder, builder.getUnknownLoc(), {});
+        DIFFRUN_ASSIGN(draws[binding.key()], drawOf(node));
+      }
+    }
+    return {};
+  }
+
+  Result<Attribute> drawOf(NodeImport &node) {
+    using Maker = Attribute (*)(Builder &, NodeImport &);
+    static const std::map<std::string, Maker> makers = {
+        {"RandomNormal",
+         [](Builder &b, NodeImport &n) -> Attribute {
+           return train::NormalInitAttr::get(b.getContext(), b.getF64FloatAttr(n.real("mean", 0)),
+                                             b.getF64FloatAttr(n.real("scale", 1)));
+         }},
+        {"RandomUniform",
+         [](Builder &b, NodeImport &n) -> Attribute {
+           return train::UniformInitAttr::get(b.getContext(), b.getF64FloatAttr(n.real("low", 0)),
+                                              b.getF64FloatAttr(n.real("high", 1)));
+         }},
+    };
+    if (auto maker = makers.find(node.node.op_type()); maker != makers.end())
+      return maker->second(builder, node);
+    if (node.node.op_type() != "ConstantOfShape")
+      return node.fail("cannot draw a parameter",
+                       "use RandomNormal, RandomUniform or ConstantOfShape");
+    double value = 0;
+    if (const auto *attribute = node.find("value")) {
+      DIFFRUN_ASSIGN(auto elements, tensorElements(context, file, attribute->t()));
+      if (!isa<FloatType>(elements.getElementType()) || elements.getNumElements() != 1)
+        return node.fail("the value must be one float");
+      APFloat element = *elements.getValues<APFloat>().begin();
+      bool lost;
+      element.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lost);
+      value = element.convertToDouble();
+    }
+    return Attribute(train::ConstantInitAttr::get(&context, builder.getF64FloatAttr(value)));
+  }
+
+  void createModel() {
+    Location loc = NameLoc::get(builder.getStringAttr(file.path()));
+    module = ModuleOp::create(loc);
+    builder.setInsertionPointToEnd(module->getBody());
+    model = builder.create<train::ModelOp>(loc, options.modelName, builder.getStringAttr(file.path()));
+    model.getBody().emplaceBlock();
+    builder.setInsertionPointToEnd(&model.getBody().front());
+    graph = builder.create<train::GraphOp>(loc, options.graphName, builder.getFunctionType({}, {}),
+                                           ArrayAttr(), ArrayAttr());
+    graph.getBody().emplaceBlock();
+    builder.setInsertionPointToEnd(&graph.getBody().front());
+  }
+
+  Value addArgument(RankedTensorType type, StringRef key, Attribute value, Location loc) {
+    argumentTypes.push_back(type);
+    argumentAttributes.push_back(
+        builder.getDictionaryAttr(builder.getNamedAttr(key, value)));
+    return graph.getBody().front().addArgument(type, loc);
+  }
+
+  Result<RankedTensorType> boundType(const onnx::ValueInfoProto &input) const {
+    std::string where = file.path() + ": input \"" + input.name() + "\"";
+    if (!input.type().has_tensor_type() || !input.type().tensor_type().has_shape())
+      return Status::invalid(where + " is no tensor of known rank");
+    const auto &tensor = input.type().tensor_type();
+    Type element = elementType(context, tensor.elem_type());
+    if (!element)
+      return Status::invalid(where + " has element type " + std::to_string(tensor.elem_type()) +
+                             ", which diffc does not have");
+    SmallVector<int64_t> shape;
+    for (const auto &dim : tensor.shape().dim()) {
+      if (dim.has_dim_value()) {
+        shape.push_back(dim.dim_value());
+        continue;
+      }
+      auto bound = options.dimensions.find(dim.dim_param());
+      if (bound == options.dimensions.end())
+        return Status::invalid(where + ": dimension " + std::to_string(shape.size()) + " (\"" +
+                                   dim.dim_param() + "\") is open",
+                               "bind it: --dim " +
+                                   (dim.dim_param().empty() ? "NAME" : dim.dim_param()) + "=N");
+      shape.push_back(bound->second);
+    }
+    for (int64_t extent : shape)
+      if (extent < 1)
+        return Status::invalid(where + " has an extent of " + std::to_string(extent));
+    return RankedTensorType::get(shape, element);
+  }
+
+  Status addInputs() {
+    std::set<std::string> initialized;
+    for (const auto &tensor : file.graph().initializer())
+      initialized.insert(tensor.name());
+    for (const auto &sparse : file.graph().sparse_initializer())
+      initialized.insert(sparse.values().name());
+    for (const auto &input : file.graph().input()) {
+      if (initialized.count(input.name())) // IR versions below 4 list them twice
+        continue;
+      DIFFRUN_ASSIGN(RankedTensorType type, boundType(input));
+      values[input.name()] =
+          addArgument(type, train::kInputAttr, builder.getStringAttr(input.name()),
+                      NameLoc::get(builder.getStringAttr(input.name())));
+    }
+    return {};
+  }
+
+  Status addParameter(const std::string &name, RankedTensorType type, Attribute init) {
+    Location loc = NameLoc::get(builder.getStringAttr(name));
+    if (SymbolTable::lookupSymbolIn(model, name))
+      return Status::invalid(file.path() + ": two initializers are called \"" + name + "\"");
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(graph);
+    builder.create<train::ParameterOp>(loc, name, type, init);
+    values[name] = addArgument(type, train::kParameterAttr,
+                               FlatSymbolRefAttr::get(&context, name), loc);
+    return {};
+  }
+
+  Status addInitializers() {
+    for (const auto &tensor : file.graph().initializer()) {
+      Type element = elementType(context, tensor.data_type());
+      if (!element)
+        return Status::invalid(file.path() + ": tensor \"" + tensor.name() +
+                               "\" has element type " + std::to_string(tensor.data_type()) +
+                               ", which diffc does not have");
+      if (isa<FloatType>(element) && tensor.dims_size() > 0) {
+        // The data is checked here and read again when weights are written.
+        DIFFRUN_RETURN_IF_ERROR(file.bytes(tensor).status());
+        SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
+        DIFFRUN_RETURN_IF_ERROR(
+            addParameter(tensor.name(), RankedTensorType::get(shape, element), {}));
+        continue;
+      }
+      DIFFRUN_ASSIGN(auto elements, tensorElements(context, file, tensor));
+      values[tensor.name()] = builder.create<nn::ConstantOp>(
+          NameLoc::get(builder.getStringAttr(tensor.name())), elements);
+    }
+    for (const auto &sparse : file.graph().sparse_initializer()) {
+      const std::string &name = sparse.values().name();
+      Type element = elementType(context, sparse.values().data_type());
+      auto draw = draws.find(name);
+      bool empty = sparse.values().dims_size() == 1 && sparse.values().dims(0) == 0;
+      if (!element || !isa<FloatType>(element) || !empty || draw == draws.end())
+        return Status::invalid(file.path() + ": sparse tensor \"" + name +
+                                   "\" is not an empty float one whose values training_info draws",
+                               "store weights as dense initializers or safetensors");
+      SmallVector<int64_t> shape(sparse.dims().begin(), sparse.dims().end());
+      if (llvm::any_of(shape, [](int64_t extent) { return extent < 1; }))
+        return Status::invalid(file.path() + ": sparse tensor \"" + name +
+                               "\" has impossible dimensions");
+      DIFFRUN_RETURN_IF_ERROR(
+          addParameter(name, RankedTensorType::get(shape, element), draw->second));
+    }
+    return {};
+  }
+
+  Status importNode(const onnx::NodeProto &node) {
+    NodeImport::Values operands;
+    for (const std::string &name : node.input()) {
+      if (name.empty()) {
+        operands.push_back({});
+        continue;
+      }
+      auto found = values.find(name);
+      if (found == values.end())
+        return Status::invalid(file.path() + ": node \"" + node.name() + "\" (" + node.op_type() +
+                               ") reads \"" + name + "\", which nothing makes");
+      operands.push_back(found->second);
+    }
+    const std::string &label = node.name().empty() ? node.output(0) : node.name();
+    Block &block = graph.getBody().front();
+    Operation *before = block.empty() ? nullptr : &block.back();
+    NodeImport in(file, node, opset, builder, NameLoc::get(builder.getStringAttr(label)),
+                  std::move(operands));
+    // Every operator but Constant reads its first operand.
+    if (node.op_type() != "Constant" && !in.operand(0))
+      return in.fail("its first input is missing");
+    DIFFRUN_ASSIGN(auto results, handlers().at(node.op_type()).handle(in));
+    foldNew(before, results);
+    int count = 0;
+    for (const std::string &output : node.output()) {
+      if (output.empty())
+        continue;
+      if (count >= static_cast<int>(results.size()))
+        return in.fail("output \"" + output + "\" is not supported");
+      values[output] = results[count++];
+    }
+    return {};
+  }
+
+  /// Replaces the new operations (after `before`) whose operands are constants
+  /// by constants; `results` follow.
+  void foldNew(Operation *before, NodeImport::Values &results) {
+    constexpr int64_t kLargest = 1 << 22; // elements: bigger tables stay computed
+    Block &block = graph.getBody().front();
+    Operation *op = before ? before->getNextNode() : block.empty() ? nullptr : &block.front();
+    for (Operation *next = nullptr; op; op = next) {
+      next = op->getNextNode();
+      if (isa<nn::ConstantOp>(op) || op->getNumResults() != 1 ||
+          nn::tensorType(op->getResult(0)).getNumElements() > kLargest)
+        continue;
+      SmallVector<Attribute> operands;
+      for (Value operand : op->getOperands()) {
+        DenseElementsAttr attr;
+        if (!matchPattern(operand, m_Constant(&attr)))
+          break;
+        operands.push_back(attr);
+      }
+      if (operands.size() != op->getNumOperands())
+        continue;
+      SmallVector<DenseElementsAttr> folded = nn::evaluateConstants(op, operands);
+      if (folded.size() != 1)
+        continue;
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPoint(op);
+      Value constant = builder.create<nn::ConstantOp>(op->getLoc(), folded[0]);
+      for (Value &result : results)
+        if (result == op->getResult(0))
+          result = constant;
+      op->getResult(0).replaceAllUsesWith(constant);
+      op->erase();
+    }
+  }
+
+  Status finish() {
+    SmallVector<Value> outputs;
+    for (const auto &output : file.graph().output()) {
+      auto found = values.find(output.name());
+      if (found == values.end())
+        return Status::invalid(file.path() + ": output \"" + output.name() +
+                               "\" is made by nothing");
+      outputs.push_back(found->second);
+    }
+    builder.create<train::ReturnOp>(graph.getLoc(), outputs);
+    graph.setFunctionType(builder.getFunctionType(argumentTypes, ValueRange(outputs).getTypes()));
+    graph.setArgAttrsAttr(builder.getArrayAttr(argumentAttributes));
+    // What nothing reads any more goes: shape arithmetic that was folded.
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(graph.getBody().front())))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+    if (failed(verify(*module)))
+      return Status::internal(file.path() + ": the imported model does not verify");
+    return {};
+  }
+
+  MLIRContext &context;
+  const ModelFile &file;
+  const ImportOptions &options;
+  OpBuilder builder;
+  int64_t opset;
+  OwningOpRef<ModuleOp> module;
+  train::ModelOp model;
+  train::GraphOp graph;
+  std::map<std::string, Value> values;
+  std::map<std::string, Attribute> draws;
+  SmallVector<Type> argumentTypes;
+  SmallVector<Attribute> argumentAttributes;
+};
+
+} // namespace
+
+Result<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const ModelFile &file,
+                                          const ImportOptions &options) {
+  context.loadDialect<nn::NnDialect, train::TrainDialect>();
+  return Importer(context, file, options).run();
+}
+
+} // namespace diffc

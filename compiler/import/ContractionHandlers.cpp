@@ -136,11 +136,11 @@ Outcome attention(NodeImport &in) {
 } // namespace
 
 void addContractionHandlers(HandlerTable &t) {
-  t["MatMul"] = {matmul};
-  t["Gemm"] = {gemm, 7};
-  t["Conv"] = {conv};
-  t["ConvTranspose"] = {convTranspose};
-  t["Attention"] = {attention, 23};
+  t["MatMul"] = {matmul, 1, 2};
+  t["Gemm"] = {gemm, 7, 2};
+  t["Conv"] = {conv, 1, 2};
+  t["ConvTranspose"] = {convTranspose, 1, 2};
+  t["Attention"] = {attention, 23, 3};
 }
 
 } // namespace diffc

@@ -133,28 +133,28 @@ void addElementwiseHandlers(HandlerTable &t) {
   t["LeakyRelu"] = {leakyRelu};
   t["Clip"] = {clip, 6};
   t["Cast"] = {cast, 6};
-  t["CastLike"] = {castLike, 15};
+  t["CastLike"] = {castLike, 15, 2};
   t["Identity"] = {identity};
   t["Dropout"] = {dropout, 7};
-  t["Add"] = {binary<AddOp>, 7};
-  t["Sub"] = {binary<SubOp>, 7};
-  t["Mul"] = {binary<MulOp>, 7};
-  t["Div"] = {binary<DivOp>, 7};
-  t["Pow"] = {pow, 7};
-  t["Max"] = {variadic<MaximumOp>, 8};
-  t["Min"] = {variadic<MinimumOp>, 8};
-  t["Sum"] = {variadic<AddOp>, 8};
-  t["Less"] = {binary<LessOp>, 7};
-  t["LessOrEqual"] = {binary<LessEqualOp>, 12};
-  t["Greater"] = {binary<GreaterOp>, 7};
-  t["GreaterOrEqual"] = {binary<GreaterEqualOp>, 12};
-  t["Equal"] = {binary<EqualOp>, 7};
-  t["And"] = {binary<LogicalAndOp>, 7};
-  t["Or"] = {binary<LogicalOrOp>, 7};
+  t["Add"] = {binary<AddOp>, 7, 2};
+  t["Sub"] = {binary<SubOp>, 7, 2};
+  t["Mul"] = {binary<MulOp>, 7, 2};
+  t["Div"] = {binary<DivOp>, 7, 2};
+  t["Pow"] = {pow, 7, 2};
+  t["Max"] = {variadic<MaximumOp>, 8, HandlerEntry::kAll};
+  t["Min"] = {variadic<MinimumOp>, 8, HandlerEntry::kAll};
+  t["Sum"] = {variadic<AddOp>, 8, HandlerEntry::kAll};
+  t["Less"] = {binary<LessOp>, 7, 2};
+  t["LessOrEqual"] = {binary<LessEqualOp>, 12, 2};
+  t["Greater"] = {binary<GreaterOp>, 7, 2};
+  t["GreaterOrEqual"] = {binary<GreaterEqualOp>, 12, 2};
+  t["Equal"] = {binary<EqualOp>, 7, 2};
+  t["And"] = {binary<LogicalAndOp>, 7, 2};
+  t["Or"] = {binary<LogicalOrOp>, 7, 2};
   t["Where"] = {[](NodeImport &in) {
                   return in.build<SelectOp>(in.operand(0), in.operand(1), in.operand(2));
                 },
-                9};
+                9, 3};
 }
 
 } // namespace diffc

@@ -16,6 +16,16 @@ using diffrun::Status;
 namespace diffc {
 namespace {
 
+/// True if a tensor of this shape can exist: no negative extent, and few enough
+/// elements that their bytes fit 64 bits with room to spare.
+bool isPlausible(ArrayRef<int64_t> shape) {
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    if (extent < 0 || __builtin_mul_overflow(count, extent, &count) || count > (int64_t{1} << 48))
+      return false;
+  return true;
+}
+
 bool isDefaultDomain(const std::string &domain) {
   return domain.empty() || domain == "ai.onnx";
 }
@@ -191,9 +201,8 @@ private:
                                    (dim.dim_param().empty() ? "NAME" : dim.dim_param()) + "=N");
       shape.push_back(bound->second);
     }
-    for (int64_t extent : shape)
-      if (extent < 1)
-        return Status::invalid(where + " has an extent of " + std::to_string(extent));
+    if (!isPlausible(shape))
+      return Status::invalid(where + " has impossible dimensions");
     return RankedTensorType::get(shape, element);
   }
 
@@ -255,7 +264,7 @@ private:
                                    "\" is not an empty float one whose values training_info draws",
                                "store weights as dense initializers or safetensors");
       SmallVector<int64_t> shape(sparse.dims().begin(), sparse.dims().end());
-      if (llvm::any_of(shape, [](int64_t extent) { return extent < 1; }))
+      if (!isPlausible(shape))
         return Status::invalid(file.path() + ": sparse tensor \"" + name +
                                "\" has impossible dimensions");
       DIFFRUN_RETURN_IF_ERROR(
@@ -277,15 +286,22 @@ private:
                                ") reads \"" + name + "\", which nothing makes");
       operands.push_back(found->second);
     }
+    if (node.output_size() == 0)
+      return Status::invalid(file.path() + ": node \"" + node.name() + "\" (" + node.op_type() +
+                             ") has no output");
     const std::string &label = node.name().empty() ? node.output(0) : node.name();
+    const HandlerEntry &handler = handlers().at(node.op_type());
+    int required = handler.required == HandlerEntry::kAll
+                       ? std::max<int>(1, static_cast<int>(operands.size()))
+                       : handler.required;
     Block &block = graph.getBody().front();
     Operation *before = block.empty() ? nullptr : &block.back();
     NodeImport in(file, node, opset, builder, NameLoc::get(builder.getStringAttr(label)),
                   std::move(operands));
-    // Every operator but Constant reads its first operand.
-    if (node.op_type() != "Constant" && !in.operand(0))
-      return in.fail("its first input is missing");
-    DIFFRUN_ASSIGN(auto results, handlers().at(node.op_type()).handle(in));
+    for (int i = 0; i < required; ++i)
+      if (!in.operand(i))
+        return in.fail("input " + std::to_string(i) + " is missing");
+    DIFFRUN_ASSIGN(auto results, handler.handle(in));
     foldNew(before, results);
     int count = 0;
     for (const std::string &output : node.output()) {

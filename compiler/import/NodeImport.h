@@ -80,10 +80,13 @@ private:
 
 using Handler = NodeImport::Outcome (*)(NodeImport &);
 
-/// The handler of one operator and the operator-set versions it understands.
+/// The handler of one operator, the first operator-set version it understands,
+/// and how many leading inputs must be there (kAll: every one).
 struct HandlerEntry {
+  static constexpr int kAll = -1;
   Handler handle;
   int64_t since = 1;
+  int required = 1;
 };
 using HandlerTable = std::map<std::string, HandlerEntry>;
 

@@ -95,9 +95,9 @@ void addNormHandlers(HandlerTable &t) {
   t["Softmax"] = {softmax<SoftmaxOp>};
   t["LogSoftmax"] = {softmax<LogSoftmaxOp>};
   t["LayerNormalization"] = {layerNorm, 17};
-  t["RMSNormalization"] = {rmsNorm, 23};
-  t["GroupNormalization"] = {groupNorm, 18};
-  t["InstanceNormalization"] = {instanceNorm, 6};
+  t["RMSNormalization"] = {rmsNorm, 23, 2};
+  t["GroupNormalization"] = {groupNorm, 18, 3};
+  t["InstanceNormalization"] = {instanceNorm, 6, 3};
 }
 
 } // namespace diffc

@@ -70,6 +70,6 @@ NodeImport::Outcome constant(NodeImport &in) {
 
 } // namespace
 
-void addConstantHandlers(HandlerTable &table) { table["Constant"] = {constant}; }
+void addConstantHandlers(HandlerTable &table) { table["Constant"] = {constant, 1, 0}; }
 
 } // namespace diffc

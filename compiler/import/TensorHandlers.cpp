@@ -10,6 +10,15 @@ namespace {
 
 using Outcome = NodeImport::Outcome;
 
+/// Fails where a shape that the model computes is impossible.
+diffrun::Status checkShape(NodeImport &in, ArrayRef<int64_t> shape) {
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    if (extent < 0 || __builtin_mul_overflow(count, extent, &count) || count > (int64_t{1} << 48))
+      return in.fail("asks for an impossible shape");
+  return {};
+}
+
 const char *kDynamic = "must be known when the model is compiled: it depends on data";
 
 /// Axes from an operand (since `operandSince`) or an attribute, wrapped and
@@ -80,10 +89,13 @@ Outcome reshape(NodeImport &in) {
     }
   }
   if (open >= 0) {
+    (*wanted)[open] = 1;
+    DIFFRUN_RETURN_IF_ERROR(checkShape(in, *wanted));
     if (known == 0 || elementCount(from) % known)
       return in.fail("the open dimension does not come out whole");
     (*wanted)[open] = elementCount(from) / known;
   }
+  DIFFRUN_RETURN_IF_ERROR(checkShape(in, *wanted));
   return reshapeTo(in, *wanted);
 }
 
@@ -138,6 +150,7 @@ Outcome expand(NodeImport &in) {
   auto wanted = in.constantIntegers(1);
   if (!wanted)
     return in.fail(std::string("the shape ") + kDynamic);
+  DIFFRUN_RETURN_IF_ERROR(checkShape(in, *wanted));
   auto shape = broadcastShape(in.type(0).getShape(), *wanted);
   if (!shape)
     return in.fail("the input does not broadcast to the shape");
@@ -281,6 +294,8 @@ Outcome pad(NodeImport &in) {
       return in.fail("an axis is out of range");
     low[*axis] = pads[i];
     high[*axis] = pads[i + axes.size()];
+    if (std::abs(low[*axis]) > (1 << 30) || std::abs(high[*axis]) > (1 << 30))
+      return in.fail("pads by more than 2^30");
   }
   return in.build<PadOp>(in.operand(0), low, high, interior, APFloat(value));
 }
@@ -318,6 +333,7 @@ Outcome constantOfShape(NodeImport &in) {
       return in.fail("the value must be one f32, i64 or bool");
     }
   }
+  DIFFRUN_RETURN_IF_ERROR(checkShape(in, *wanted));
   Value single = scalar(in.builder, in.loc, value, element);
   return in.build<BroadcastToOp>(single, *wanted);
 }
@@ -329,8 +345,11 @@ Outcome range(NodeImport &in) {
     return in.fail("supported for integers that are known when compiling, step not 0");
   SmallVector<int64_t> elements;
   for (int64_t at = (*start)[0]; (*delta)[0] > 0 ? at < (*limit)[0] : at > (*limit)[0];
-       at += (*delta)[0])
+       at += (*delta)[0]) {
+    if (elements.size() >= (1 << 24))
+      return in.fail("makes more than 2^24 elements");
     elements.push_back(at);
+  }
   return NodeImport::Values{in.constant(elements, {static_cast<int64_t>(elements.size())})};
 }
 
@@ -369,16 +388,16 @@ void addTensorHandlers(HandlerTable &t) {
   t["ReduceMean"] = {reduce<ReduceMeanOp, 18>};
   t["ReduceMax"] = {reduce<ReduceMaxOp, 18>};
   t["ReduceMin"] = {reduce<ReduceMinOp, 18>};
-  t["Reshape"] = {reshape, 5};
+  t["Reshape"] = {reshape, 5, 2};
   t["Flatten"] = {flatten};
   t["Squeeze"] = {squeeze};
   t["Unsqueeze"] = {unsqueeze};
   t["Transpose"] = {transpose};
-  t["Expand"] = {expand, 8};
+  t["Expand"] = {expand, 8, 2};
   t["Slice"] = {slice};
   t["Split"] = {split, 2};
-  t["Concat"] = {concat, 4};
-  t["Gather"] = {gather};
+  t["Concat"] = {concat, 4, HandlerEntry::kAll};
+  t["Gather"] = {gather, 1, 2};
   t["Pad"] = {pad, 2};
   t["Shape"] = {shape};
   t["ConstantOfShape"] = {constantOfShape, 9};

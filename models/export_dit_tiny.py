@@ -3,9 +3,9 @@
     models/export_dit_tiny.py OUT_DIR
 
 For each exporter and opset: dit_tiny_<exporter><opset>.onnx; and
-dit_tiny_golden.safetensors with sample, timestep, class_labels, out (f32,
-computed in double precision). Weights are perturbed so that adaLN-zero does
-not hide anything.
+dit_tiny_golden.safetensors with sample, timestep, class_labels, out, and
+grad.NAME = d(0.5 * sum(out^2)) / d(parameter NAME) (f32, computed in double
+precision). Weights are perturbed so that adaLN-zero does not hide anything.
 """
 import sys
 from pathlib import Path
@@ -27,11 +27,14 @@ def main(out: Path) -> None:
     sample, timestep = torch.randn(2, 1, 8, 8), torch.tensor([120.0, 800.0])
     labels = torch.tensor([1, 3])
     inputs, names = (sample, timestep, labels), ["sample", "timestep", "class_labels"]
-    with torch.no_grad():
-        answer = model.double()(sample.double(), timestep.double(), labels).float()
+    answer = model.double()(sample.double(), timestep.double(), labels)
+    (0.5 * answer.square().sum()).backward()
+    golden = {f"grad.{name}": p.grad.float() for name, p in model.named_parameters()}
+    golden.update(sample=sample, timestep=timestep, class_labels=labels,
+                  out=answer.detach().float().contiguous())
+    save_file(golden, out / "dit_tiny_golden.safetensors")
+    model.zero_grad(set_to_none=True)
     model.float()
-    save_file({"sample": sample, "timestep": timestep, "class_labels": labels,
-               "out": answer.contiguous()}, out / "dit_tiny_golden.safetensors")
     for opset in (18, 20, 21, 23):
         batch = torch.export.Dim("batch", min=1)
         program = torch.onnx.export(model, inputs, dynamo=True, opset_version=opset,

@@ -1,5 +1,7 @@
 // Models as PyTorch's exporters write them, evaluated against PyTorch's own
 // answer (tests/golden, made by models/export_dit_tiny.py).
+#include "dialects/nn/IR/Builders.h"
+#include "passes/autodiff/Gradient.h"
 #include "tests/unit/import/OnnxBuilder.h"
 
 #include <nlohmann/json.hpp>
@@ -30,7 +32,9 @@ std::map<std::string, ev::Tensor> readGolden(const std::string &path) {
 
 class DitTiny : public ::testing::TestWithParam<const char *> {};
 
-TEST_P(DitTiny, ForwardEqualsPyTorch) {
+// The output, and the gradient of 0.5 * sum(out^2) for every parameter that
+// has PyTorch's name in the file.
+TEST_P(DitTiny, EqualsPyTorch) {
   std::string folder = std::string(DIFFC_SOURCE_DIR) + "/tests/golden/dit_tiny/";
   auto golden = readGolden(folder + "dit_tiny_golden.safetensors");
   auto file = ModelFile::open(folder + "dit_tiny_" + GetParam() + ".onnx");
@@ -43,6 +47,33 @@ TEST_P(DitTiny, ForwardEqualsPyTorch) {
   auto model = *(*module)->getOps<train::ModelOp>().begin();
   auto graph = *model.getOps<train::GraphOp>().begin();
   mlir::Block &block = graph.getBody().front();
+
+  // Attention is rewritten before it is differentiated, as in the pipeline.
+  mlir::OpBuilder builder(&context);
+  for (mlir::Operation &op : llvm::make_early_inc_range(block))
+    if (auto attention = llvm::dyn_cast<nn::AttentionOp>(op)) {
+      builder.setInsertionPoint(attention);
+      attention.getResult().replaceAllUsesWith(attention.decompose(builder)[0]);
+      attention.erase();
+    }
+  builder.setInsertionPoint(block.getTerminator());
+  mlir::Value output = block.getTerminator()->getOperand(0);
+  mlir::Location loc = output.getLoc();
+  mlir::Value square = builder.create<nn::MulOp>(loc, output, output);
+  mlir::Value sum = builder.create<nn::ReduceSumOp>(
+      loc, square, llvm::ArrayRef<int64_t>{0, 1, 2, 3}, false);
+  mlir::Value loss = builder.create<nn::MulOp>(
+      loc, sum, nn::scalar(builder, loc, 0.5, builder.getF32Type()));
+  std::vector<mlir::Value> parameters;
+  std::vector<std::string> names;
+  for (unsigned i = 0; i < block.getNumArguments(); ++i)
+    if (auto name = graph.getArgAttrOfType<mlir::FlatSymbolRefAttr>(i, train::kParameterAttr);
+        name && golden.count("grad." + name.getValue().str())) {
+      parameters.push_back(block.getArgument(i));
+      names.push_back("grad." + name.getValue().str());
+    }
+  auto gradients = buildGradients(builder, loss, parameters);
+  ASSERT_TRUE(mlir::succeeded(gradients));
 
   nn::EvaluationGraph built;
   for (mlir::Value argument : block.getArguments())
@@ -73,6 +104,28 @@ TEST_P(DitTiny, ForwardEqualsPyTorch) {
   // (position table, frequencies: up to 1e-7 of angles up to 800).
   for (size_t i = 0; i < out.real.size(); ++i)
     EXPECT_NEAR(out.real[i], expected.real[i], 1e-4 * (1 + std::fabs(expected.real[i])));
+
+  double total = 0;
+  for (auto &[name, tensor] : golden)
+    if (name.rfind("grad.", 0) == 0)
+      for (double g : tensor.real)
+        total += g * g;
+  int compared = 0;
+  for (auto [name, gradient] : llvm::zip_equal(names, *gradients)) {
+    ASSERT_TRUE(gradient) << name;
+    const ev::Tensor &ours = *values[*built.number(gradient)], &theirs = golden[name];
+    ASSERT_EQ(ours.type.shape, theirs.type.shape) << name;
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < ours.real.size(); ++i) {
+      difference += std::pow(ours.real[i] - theirs.real[i], 2);
+      size += std::pow(theirs.real[i], 2);
+    }
+    EXPECT_LE(std::sqrt(difference), 1e-4 * std::sqrt(size) + 1e-5 * std::sqrt(total)) << name;
+    ++compared;
+  }
+  // TorchScript renames the weights of linear layers; their biases, the
+  // convolution and the embedding keep their names.
+  EXPECT_GE(compared, 18);
 }
 INSTANTIATE_TEST_SUITE_P(Exporters, DitTiny,
                          ::testing::Values("ts17", "dyn18", "dyn20", "dyn21", "dyn23"));

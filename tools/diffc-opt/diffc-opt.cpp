@@ -1,7 +1,9 @@
 // diffc-opt: runs the project's passes on IR files.
 #include "dialects/nn/IR/NnDialect.h"
 #include "dialects/train/IR/TrainDialect.h"
+#include "passes/attention/Passes.h"
 #include "passes/autodiff/Passes.h"
+#include "passes/raise/Passes.h"
 
 #include <mlir/Dialect/Func/IR/FuncOps.h>
 #include <mlir/Tools/mlir-opt/MlirOptMain.h>
@@ -11,6 +13,8 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<diffc::nn::NnDialect, diffc::train::TrainDialect,
                   mlir::func::FuncDialect>();
+  diffc::registerRaisePasses();
+  diffc::registerAttentionPasses();
   diffc::registerAutodiffPasses();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();

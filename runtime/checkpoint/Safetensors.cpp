@@ -34,7 +34,7 @@ constexpr uint64_t kMaxHeaderBytes = 100'000'000; // the format's own limit
 constexpr int kMaxDepth = 4;                      // header, tensor, list; one to spare
 
 // A name from an untrusted file, short enough for a message.
-std::string quoted(const std::string &name) {
+std::string quoteName(const std::string &name) {
   return "\"" + (name.size() > 200 ? name.substr(0, 200) + "..." : name) + "\"";
 }
 
@@ -169,7 +169,7 @@ Status SafetensorsReader::parse() {
   if (header.is_discarded() || !header.is_object())
     return Status::invalid("header is not a JSON object");
   if (!twice.empty())
-    return Status::invalid("tensor " + quoted(twice) + ": named twice");
+    return Status::invalid("tensor " + quoteName(twice) + ": named twice");
 
   int64_t dataBytes = static_cast<int64_t>(mapBytes - 8 - headerBytes);
   const std::byte *data = map + 8 + headerBytes;
@@ -189,7 +189,7 @@ Status SafetensorsReader::parse() {
       }
       continue;
     }
-    std::string culprit = "tensor " + quoted(key) + ": ";
+    std::string culprit = "tensor " + quoteName(key) + ": ";
     if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") ||
         !value.contains("data_offsets"))
       return Status::invalid(culprit + "needs dtype, shape and data_offsets");
@@ -238,14 +238,14 @@ Status SafetensorsReader::parse() {
   int64_t covered = 0;
   for (const Range &range : ranges) {
     if (range.begin != covered)
-      return Status::invalid("tensor " + quoted(*range.name) +
+      return Status::invalid("tensor " + quoteName(*range.name) +
                              (range.begin < covered ? ": overlaps the tensor before it"
                                                     : ": unused bytes before it"));
     covered = range.end;
   }
   if (covered != dataBytes)
     return Status::invalid(std::to_string(dataBytes - covered) + " bytes after the last tensor" +
-                           (ranges.empty() ? "" : " " + quoted(*ranges.back().name)));
+                           (ranges.empty() ? "" : " " + quoteName(*ranges.back().name)));
   return {};
 }
 
@@ -272,9 +272,9 @@ Status SafetensorsWriter::write(const std::string &path,
   for (const SafetensorsEntry &entry : entries) {
     std::optional<int64_t> bytes = bytesOf(entry.dtype, entry.shape);
     if (!bytes)
-      return Status::invalid(path + ": tensor " + quoted(entry.name) + ": impossible shape");
+      return Status::invalid(path + ": tensor " + quoteName(entry.name) + ": impossible shape");
     if (header.contains(entry.name) || entry.name == "__metadata__")
-      return Status::invalid(path + ": tensor " + quoted(entry.name) + ": name is taken");
+      return Status::invalid(path + ": tensor " + quoteName(entry.name) + ": name is taken");
     header[entry.name] = {{"dtype", std::string(diffrun::name(entry.dtype))},
                           {"shape", entry.shape},
                           {"data_offsets", {offset, offset + *bytes}}};

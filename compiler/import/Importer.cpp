@@ -235,14 +235,29 @@ private:
     return {};
   }
 
+  /// Values that some operator reads as data, not as a compile-time constant.
+  std::set<std::string> readAsData() const {
+    std::set<std::string> names;
+    for (const auto &node : file.graph().node()) {
+      const HandlerEntry &entry = handlers().at(node.op_type());
+      for (int i = 0; i < node.input_size(); ++i)
+        if (!llvm::is_contained(entry.compileTime, i))
+          names.insert(node.input(i));
+    }
+    for (const auto &output : file.graph().output())
+      names.insert(output.name());
+    return names;
+  }
+
   Status addInitializers() {
+    std::set<std::string> data = readAsData();
     for (const auto &tensor : file.graph().initializer()) {
       Type element = elementType(context, tensor.data_type());
       if (!element)
         return Status::invalid(file.path() + ": tensor \"" + tensor.name() +
                                "\" has element type " + std::to_string(tensor.data_type()) +
                                ", which diffc does not have");
-      if (isa<FloatType>(element) && tensor.dims_size() > 0) {
+      if (isa<FloatType>(element) && tensor.dims_size() > 0 && data.count(tensor.name())) {
         // The data is checked here and read again when weights are written.
         DIFFRUN_RETURN_IF_ERROR(file.bytes(tensor).status());
         SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());

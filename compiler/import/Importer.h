@@ -21,9 +21,9 @@ struct ImportOptions {
 /// Imports a model under one binding of its symbolic dimensions.
 ///
 /// Shapes become static, shape arithmetic and other constant subgraphs fold
-/// away. A float initializer of rank 1 or more becomes a parameter (so does
-/// every empty sparse initializer, drawn as the file's training_info says);
-/// other initializers are constants.
+/// away. A float initializer of rank 1 or more that is read as data becomes a parameter
+/// (so does every empty sparse initializer, drawn as the file's training_info
+/// says); other initializers, such as Resize's scales, are constants.
 ///
 /// Errors: InvalidInput. Operators without an import are all listed at once
 /// with their nodes; cycles, unbound dimensions and broken tensors name their

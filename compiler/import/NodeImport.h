@@ -81,12 +81,14 @@ private:
 using Handler = NodeImport::Outcome (*)(NodeImport &);
 
 /// The handler of one operator, the first operator-set version it understands,
-/// and how many leading inputs must be there (kAll: every one).
+/// how many leading inputs must be there (kAll: every one), and which inputs it
+/// needs as constants even where they are floats.
 struct HandlerEntry {
   static constexpr int kAll = -1;
   Handler handle;
   int64_t since = 1;
   int required = 1;
+  std::vector<int> compileTime = {};
 };
 using HandlerTable = std::map<std::string, HandlerEntry>;
 

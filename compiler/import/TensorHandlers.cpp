@@ -398,11 +398,11 @@ void addTensorHandlers(HandlerTable &t) {
   t["Split"] = {split, 2};
   t["Concat"] = {concat, 4, HandlerEntry::kAll};
   t["Gather"] = {gather, 1, 2};
-  t["Pad"] = {pad, 2};
+  t["Pad"] = {pad, 2, 1, {2}};
   t["Shape"] = {shape};
   t["ConstantOfShape"] = {constantOfShape, 9};
   t["Range"] = {range, 11};
-  t["Resize"] = {resize, 11};
+  t["Resize"] = {resize, 11, 1, {1, 2}};
 }
 
 } // namespace diffc

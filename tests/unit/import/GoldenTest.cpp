@@ -1,5 +1,6 @@
 // Models as PyTorch's exporters write them, evaluated against PyTorch's own
-// answer (tests/golden, made by models/export_dit_tiny.py).
+// answer (tests/golden, made by models/export_dit_tiny.py and
+// models/export_unet_tiny.py).
 #include "dialects/nn/IR/Builders.h"
 #include "passes/autodiff/Gradient.h"
 #include "tests/unit/import/OnnxBuilder.h"
@@ -30,14 +31,23 @@ std::map<std::string, ev::Tensor> readGolden(const std::string &path) {
   return tensors;
 }
 
-class DitTiny : public ::testing::TestWithParam<const char *> {};
+struct Case {
+  const char *model, *file;
+  int gradients; ///< parameters that keep PyTorch's name and layout in the file
+};
+std::ostream &operator<<(std::ostream &stream, const Case &c) {
+  return stream << c.model << " " << c.file;
+}
+
+class Exported : public ::testing::TestWithParam<Case> {};
 
 // The output, and the gradient of 0.5 * sum(out^2) for every parameter that
 // has PyTorch's name in the file.
-TEST_P(DitTiny, EqualsPyTorch) {
-  std::string folder = std::string(DIFFC_SOURCE_DIR) + "/tests/golden/dit_tiny/";
-  auto golden = readGolden(folder + "dit_tiny_golden.safetensors");
-  auto file = ModelFile::open(folder + "dit_tiny_" + GetParam() + ".onnx");
+TEST_P(Exported, EqualsPyTorch) {
+  std::string stem = std::string(DIFFC_SOURCE_DIR) + "/tests/golden/" + GetParam().model + "/" +
+                     GetParam().model + "_";
+  auto golden = readGolden(stem + "golden.safetensors");
+  auto file = ModelFile::open(stem + GetParam().file + ".onnx");
   ASSERT_TRUE(file.ok()) << file.status().message();
   mlir::MLIRContext context;
   ImportOptions options;
@@ -123,12 +133,16 @@ TEST_P(DitTiny, EqualsPyTorch) {
     EXPECT_LE(std::sqrt(difference), 1e-4 * std::sqrt(size) + 1e-5 * std::sqrt(total)) << name;
     ++compared;
   }
-  // TorchScript renames the weights of linear layers; their biases, the
-  // convolution and the embedding keep their names.
-  EXPECT_GE(compared, 18);
+  // Weights of linear layers may be renamed and transposed by the exporters.
+  EXPECT_GE(compared, GetParam().gradients);
 }
-INSTANTIATE_TEST_SUITE_P(Exporters, DitTiny,
-                         ::testing::Values("ts17", "dyn18", "dyn20", "dyn21", "dyn23"));
+INSTANTIATE_TEST_SUITE_P(
+    Exporters, Exported,
+    ::testing::Values(Case{"dit_tiny", "ts17", 18}, Case{"dit_tiny", "dyn18", 18},
+                      Case{"dit_tiny", "dyn20", 18}, Case{"dit_tiny", "dyn21", 18},
+                      Case{"dit_tiny", "dyn23", 18}, Case{"unet_tiny", "ts17", 80},
+                      Case{"unet_tiny", "dyn18", 80}, Case{"unet_tiny", "dyn21", 80},
+                      Case{"unet_tiny", "dyn23", 80}));
 
 } // namespace
 } // namespace diffc::test

@@ -134,6 +134,31 @@ TEST(Idx, PaddedAndChecked) {
   fs::remove_all(folder);
 }
 
+TEST(Idx, FashionMnist) {
+  auto data = openDataset("fashion-mnist", "test", {1, 32, 32});
+  if (!data.ok())
+    GTEST_SKIP() << data.status().message();
+  EXPECT_EQ((*data)->size(), 10000);
+  EXPECT_EQ((*data)->classes().size(), 10u);
+  EXPECT_EQ((*data)->label(0), 9);
+}
+
+TEST(ImageFolder, CutJpegIsRefused) {
+  fs::path folder = fs::temp_directory_path() / ("cut-" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  std::string path = folder / "a.JPG";
+  cv::imwrite((folder / "a.jpg").string(), cv::Mat(32, 32, CV_8UC3, cv::Scalar(10, 200, 30)));
+  fs::rename(folder / "a.jpg", path);
+  auto data = openImageFolder(folder, {3, 16, 16});
+  ASSERT_TRUE(data.ok());
+  std::vector<float> out(3 * 16 * 16);
+  ASSERT_TRUE((*data)->decode(0, false, out.data()).ok());
+  EXPECT_GT(out[16 * 16], out[0]); // green above red
+  fs::resize_file(path, fs::file_size(path) - 40);
+  EXPECT_FALSE((*data)->decode(0, false, out.data()).ok());
+  fs::remove_all(folder);
+}
+
 TEST(ImageFolder, SixteenBitsAndNames) {
   fs::path folder = fs::temp_directory_path() / ("folder " + std::to_string(::getpid()));
   fs::create_directories(folder / "x.png");

@@ -32,6 +32,23 @@ TEST(Metrics, ResumeTruncates) {
   fs::remove(path);
 }
 
+TEST(Metrics, LossIsPlotted) {
+  fs::path folder = fs::temp_directory_path() / ("plot-" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  {
+    MetricsFile file;
+    ASSERT_TRUE(file.open(folder / "metrics.jsonl", 0).ok());
+    for (int64_t step = 1; step < 20; ++step)
+      ASSERT_TRUE(file.write(step, {{"loss", 1.0 / double(step)}}).ok());
+  }
+  Status plotted = plotLoss(folder / "metrics.jsonl", folder / "loss.png");
+  if (plotted.ok())
+    EXPECT_GT(fs::file_size(folder / "loss.png"), 100u);
+  else
+    EXPECT_NE(plotted.message().find("not installed"), std::string::npos) << plotted.message();
+  fs::remove_all(folder);
+}
+
 TEST(Metrics, CrcIsCastagnoli) { EXPECT_EQ(crc32c("123456789"), 0xE3069283u); }
 
 TEST(Metrics, GridIsWritten) {

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <sys/resource.h>
 #include <unistd.h>
 
 using namespace diffrun;
@@ -46,6 +48,30 @@ TEST(CheckpointStore, NewestCompleteIsFound) {
   ASSERT_TRUE(store.save(15, {{"weights", {"w", FileDType::kF32, {1}, &value}}}, {}).ok());
   EXPECT_EQ(store.newest()->step, 15);
   EXPECT_FALSE(fs::exists(run / "checkpoints/.tmp-step-20"));
+  fs::remove_all(run);
+}
+
+TEST(CheckpointStore, FullDiskKeepsTheOlder) {
+  fs::path run = fs::temp_directory_path() / ("full-" + std::to_string(::getpid()));
+  CheckpointStore store(run);
+  std::vector<float> values(100000, 1.0f);
+  auto save = [&](int64_t step) {
+    return store.save(step, {{"weights", {"w", FileDType::kF32, {100000}, values.data()}}}, {});
+  };
+  ASSERT_TRUE(save(1).ok());
+  std::signal(SIGXFSZ, SIG_IGN); // write() then fails with EFBIG
+  rlimit old, small;
+  ::getrlimit(RLIMIT_FSIZE, &old);
+  small = old;
+  small.rlim_cur = 4096;
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  Status saved = save(2);
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  ASSERT_FALSE(saved.ok());
+  EXPECT_EQ(saved.code(), ErrorCode::kMachine);
+  EXPECT_NE(saved.message().find("weights.safetensors"), std::string::npos);
+  EXPECT_EQ(store.newest()->step, 1);
+  EXPECT_EQ(std::distance(fs::directory_iterator(run / "checkpoints"), {}), 1);
   fs::remove_all(run);
 }
 

@@ -77,6 +77,8 @@ Status reduceSum(const Node &node, const Operands &in, Results &out) {
   return reduce(node, in, out, 0, [](auto a, auto b) { return a + b; });
 }
 Status reduceMean(const Node &node, const Operands &in, Results &out) {
+  if (!out[0].isReal())
+    return Status::invalid("the mean of " + out[0].type.str() + " is not defined");
   DIFFRUN_RETURN_IF_ERROR(reduceSum(node, in, out));
   double count = static_cast<double>(in[0]->type.count()) /
                  std::max<int64_t>(out[0].type.count(), 1);

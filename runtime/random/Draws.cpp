@@ -83,7 +83,8 @@ template <typename Convert>
 Status draw(const DrawKey &key, int64_t samples, int64_t elements, float *out,
             Convert convert) {
   if (samples < 0 || elements < 0 || key.iteration >= kWord ||
-      key.firstSample + static_cast<uint64_t>(samples) > kWord ||
+      static_cast<uint64_t>(samples) > kWord ||
+      key.firstSample > kWord - static_cast<uint64_t>(samples) ||
       static_cast<uint64_t>(elements) / 4 >= kWord)
     return Status::invalid("a random draw leaves its counter: iteration " +
                            std::to_string(key.iteration) + ", samples up to " +

@@ -174,6 +174,13 @@ TEST(Evaluate, AdamWCountsSteps) {
   }
 }
 
+TEST(Evaluate, MeanOfIntegersIsRefused) {
+  auto out = tryRun("nn.reduce_mean", {{"axes", Shape{0}}}, {integers({2}, {7, 7})},
+                    {{DType::kI64, {}}});
+  ASSERT_FALSE(out.ok());
+  EXPECT_NE(out.status().message().find("the mean of"), std::string::npos);
+}
+
 TEST(Evaluate, GlobalNorm) {
   Values five(5, 1), seven(7, 1);
   auto norm = run("train.global_norm", {}, {real({5}, five), real({7}, seven), real({1}, {1})},

@@ -84,6 +84,8 @@ TEST(Draws, RefusesCountersThatOverflow) {
   EXPECT_FALSE(drawNormal({0, 0, uint64_t{1} << 32, 0}, 1, 4, x).ok());
   EXPECT_FALSE(drawNormal({0, 0, 0, (uint64_t{1} << 32) - 1}, 2, 2, x).ok());
   EXPECT_TRUE(drawNormal({0, 0, 0, (uint64_t{1} << 32) - 1}, 1, 4, x).ok());
+  // first + samples wraps to 0 in 64 bits.
+  EXPECT_FALSE(drawNormal({0, 0, 0, ~uint64_t{0}}, 1, 4, x).ok());
 }
 
 } // namespace

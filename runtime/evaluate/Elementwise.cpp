@@ -217,6 +217,7 @@ void registerElementwise(Registry &r) {
   r["nn.ceil"] = unaryReal<std::ceil>;
   r["nn.round"] = unaryReal<std::nearbyint>;
   r["nn.exp"] = unaryReal<std::exp>;
+  r["nn.expm1"] = unaryReal<std::expm1>;
   r["nn.log"] = unaryReal<std::log>;
   r["nn.sqrt"] = unaryReal<std::sqrt>;
   r["nn.rsqrt"] = unaryReal<rsqrtOf>;

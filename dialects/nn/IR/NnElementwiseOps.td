@@ -25,6 +25,7 @@ def Nn_FloorOp : Nn_DiffUnaryOp<"floor"> { let summary = "Largest integer <= x";
 def Nn_CeilOp : Nn_DiffUnaryOp<"ceil"> { let summary = "Smallest integer >= x"; }
 def Nn_RoundOp : Nn_DiffUnaryOp<"round"> { let summary = "Nearest integer, ties to even"; }
 def Nn_ExpOp : Nn_DiffUnaryOp<"exp"> { let summary = "e^x"; }
+def Nn_Expm1Op : Nn_DiffUnaryOp<"expm1"> { let summary = "e^x - 1, exact near 0"; }
 def Nn_LogOp : Nn_DiffUnaryOp<"log"> { let summary = "Natural logarithm"; }
 def Nn_SqrtOp : Nn_DiffUnaryOp<"sqrt"> { let summary = "Square root"; }
 def Nn_RsqrtOp : Nn_DiffUnaryOp<"rsqrt"> { let summary = "1 / sqrt(x)"; }

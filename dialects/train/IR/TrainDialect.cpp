@@ -27,22 +27,34 @@ void TrainDialect::initialize() {
       >();
 }
 
-ParseResult GraphOp::parse(OpAsmParser &parser, OperationState &result) {
+// Both function-like operators read and print as func.func does.
+template <typename Op>
+static ParseResult parseFunction(OpAsmParser &parser, OperationState &result) {
   auto buildFunctionType = [](Builder &builder, ArrayRef<Type> inputs,
                               ArrayRef<Type> results,
                               function_interface_impl::VariadicFlag, std::string &) {
     return builder.getFunctionType(inputs, results);
   };
   return function_interface_impl::parseFunctionOp(
-      parser, result, /*allowVariadic=*/false, getFunctionTypeAttrName(result.name),
-      buildFunctionType, getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+      parser, result, /*allowVariadic=*/false, Op::getFunctionTypeAttrName(result.name),
+      buildFunctionType, Op::getArgAttrsAttrName(result.name),
+      Op::getResAttrsAttrName(result.name));
 }
 
-void GraphOp::print(OpAsmPrinter &printer) {
-  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false,
-                                           getFunctionTypeAttrName(), getArgAttrsAttrName(),
-                                           getResAttrsAttrName());
+template <typename Op> static void printFunction(Op op, OpAsmPrinter &printer) {
+  function_interface_impl::printFunctionOp(printer, op, /*isVariadic=*/false,
+                                           op.getFunctionTypeAttrName(),
+                                           op.getArgAttrsAttrName(), op.getResAttrsAttrName());
 }
+
+ParseResult GraphOp::parse(OpAsmParser &parser, OperationState &result) {
+  return parseFunction<GraphOp>(parser, result);
+}
+void GraphOp::print(OpAsmPrinter &printer) { printFunction(*this, printer); }
+ParseResult EntryOp::parse(OpAsmParser &parser, OperationState &result) {
+  return parseFunction<EntryOp>(parser, result);
+}
+void EntryOp::print(OpAsmPrinter &printer) { printFunction(*this, printer); }
 
 LogicalResult GraphOp::verify() {
   auto model = (*this)->getParentOfType<ModelOp>();

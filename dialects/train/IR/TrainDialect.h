@@ -1,6 +1,8 @@
 // The train dialect: models, parameters, and what surrounds them in a step.
 #pragma once
 
+#include "dialects/nn/IR/NnDialect.h"
+
 #include <mlir/Bytecode/BytecodeOpInterface.h>
 #include <mlir/IR/Builders.h>
 #include <mlir/IR/BuiltinTypes.h>
@@ -17,6 +19,11 @@ namespace diffc::train {
 constexpr llvm::StringLiteral kInputAttr = "train.input";
 /// Argument attribute of train.graph: the parameter's symbol.
 constexpr llvm::StringLiteral kParameterAttr = "train.parameter";
+/// Argument attributes of train.entry: what data it is; a plan scalar's name
+/// and its initial value.
+constexpr llvm::StringLiteral kRoleAttr = "train.role";
+constexpr llvm::StringLiteral kScalarAttr = "train.scalar";
+constexpr llvm::StringLiteral kInitialAttr = "train.initial";
 } // namespace diffc::train
 
 #include "dialects/train/IR/TrainDialect.h.inc"

@@ -7,6 +7,7 @@ include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/FunctionInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "dialects/nn/IR/NnDialect.td"
 
 def Train_Dialect : Dialect {
   let name = "train";
@@ -36,6 +37,18 @@ def Train_ConstantInit : Train_Init<"ConstantInit", "constant"> {
 
 class Train_Op<string mnemonic, list<Trait> traits = []>
     : Op<Train_Dialect, mnemonic, traits>;
+
+def Train_Slot : AttrDef<Train_Dialect, "Slot"> {
+  let mnemonic = "slot";
+  let summary = "One tensor of state";
+  let description = [{
+    `parameter` of `model` in the role "weight", "m", "v", "grad", "ema0", ...;
+    or a counter: no model, role "value".
+  }];
+  let parameters = (ins StringRefParameter<>:$model, StringRefParameter<>:$parameter,
+                        StringRefParameter<>:$role);
+  let assemblyFormat = "`<` $model `,` $parameter `,` $role `>`";
+}
 
 def Train_ModelOp : Train_Op<"model", [Symbol, SymbolTable, NoTerminator,
     SingleBlock, IsolatedFromAbove]> {
@@ -79,6 +92,92 @@ def Train_GraphOp : Train_Op<"graph", [Symbol, FunctionOpInterface,
     ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
     ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
+  }];
+}
+
+def Train_EntryOp : Train_Op<"entry", [Symbol, FunctionOpInterface, IsolatedFromAbove]> {
+  let summary = "One program over the shared state, with its own shapes";
+  let description = [{
+    Reads all state at its top, ends in one train.commit. Arguments are data
+    (`train.role`) or plan scalars (`train.scalar`, the name, with
+    `train.initial`, its value in the recipe).
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       TypeAttrOf<FunctionType>:$function_type,
+                       OptionalAttr<DictArrayAttr>:$arg_attrs,
+                       OptionalAttr<DictArrayAttr>:$res_attrs);
+  let regions = (region MinSizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+  }];
+}
+
+def Train_ReadOp : Train_Op<"read", [Pure, HasParent<"EntryOp">]> {
+  let summary = "The value of a slot when the entry starts";
+  let arguments = (ins Train_Slot:$slot);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$slot attr-dict `:` type($result)";
+}
+
+def Train_CommitOp : Train_Op<"commit", [Terminator, HasParent<"EntryOp">,
+    AttrSizedOperandSegments]> {
+  let summary = "Ends an entry: new state, and what it returns by name";
+  let arguments = (ins Variadic<Nn_Tensor>:$states, Variadic<Nn_Tensor>:$outputs,
+                       TypedArrayAttrBase<Train_Slot, "slots">:$slots,
+                       StrArrayAttr:$names);
+  let assemblyFormat = [{
+    ( $states^ `:` type($states) )? `to` $slots
+    ( `outputs` $outputs^ `:` type($outputs) )? `named` $names attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Train_DrawOp : Train_Op<"draw", [Pure, DeclareOpInterfaceMethods<Nn_LibraryOpInterface>,
+    DeclareOpInterfaceMethods<Nn_CostOpInterface>]> {
+  let summary = "Random numbers, keyed by seed, use, iteration and sample";
+  let description = [{
+    [B, ...] f32, element bits as docs/random.md says. `use` names the draw
+    within the program: two draws must differ in it.
+  }];
+  let arguments = (ins Nn_Tensor:$seed, Nn_Tensor:$iteration, Nn_Tensor:$first_sample,
+                       StrAttr:$distribution, I64Attr:$use);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = [{
+    $distribution `use` $use `(` $seed `,` $iteration `,` $first_sample `)` attr-dict `:`
+    type($seed) `,` type($iteration) `,` type($first_sample) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Train_GlobalNormOp : Train_Op<"global_norm", [Pure, Nn_Decomposable, Nn_CostOpInterface]> {
+  let summary = "The 2-norm of all gradients together";
+  let arguments = (ins Variadic<Nn_FloatTensor>:$gradients);
+  let results = (outs Nn_FloatTensor:$result);
+  let assemblyFormat = "$gradients attr-dict `:` type($gradients) `->` type($result)";
+}
+
+def Train_UpdateOp : Train_Op<"update", [Pure, Nn_Decomposable, Nn_CostOpInterface,
+    AllTypesMatch<["weight", "m", "v", "gradient", "new_weight", "new_m", "new_v"]>]> {
+  let summary = "AdamW: new weight and moments";
+  let description = [{
+    The gradient counts times `scale` (unscaling and clipping in one factor).
+    `step` counts this update, from 1. Weight decay is decoupled. Where `ok`
+    is false everything keeps its old value. Source: Loshchilov & Hutter 2019,
+    arXiv:1711.05101; order of operations as in PyTorch.
+  }];
+  let arguments = (ins Nn_FloatTensor:$weight, Nn_FloatTensor:$m, Nn_FloatTensor:$v,
+      Nn_FloatTensor:$gradient, Nn_FloatTensor:$lr, Nn_IntTensor:$step,
+      Nn_FloatTensor:$scale, Nn_BoolTensor:$ok, F64Attr:$beta1, F64Attr:$beta2,
+      F64Attr:$epsilon, F64Attr:$weight_decay);
+  let results = (outs Nn_FloatTensor:$new_weight, Nn_FloatTensor:$new_m,
+                      Nn_FloatTensor:$new_v);
+  let assemblyFormat = [{
+    $weight `,` $m `,` $v `,` $gradient `lr` $lr `step` $step `scale` $scale `if` $ok
+    attr-dict `:` type($weight) `,` type($lr) `,` type($step) `,` type($scale) `,` type($ok)
   }];
 }
 

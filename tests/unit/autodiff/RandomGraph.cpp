@@ -51,7 +51,7 @@ Value RandomGraph::ofRank(int64_t rank) {
 
 Value RandomGraph::unary() {
   Value x = any();
-  switch (pick(0, 12)) {
+  switch (pick(0, 13)) {
   case 0: return builder.create<NegOp>(loc, x);
   case 1: return builder.create<ExpOp>(loc, bounded(x));
   case 2: return builder.create<SinOp>(loc, x);
@@ -64,6 +64,7 @@ Value RandomGraph::unary() {
   case 9: return builder.create<GeluOp>(loc, x, GeluForm::Erf);
   case 10: return builder.create<GeluOp>(loc, x, GeluForm::Tanh);
   case 11: return builder.create<ReluOp>(loc, x);
+  case 12: return builder.create<Expm1Op>(loc, bounded(x));
   default: return builder.create<AbsOp>(loc, x);
   }
 }

@@ -1,0 +1,203 @@
+#include "compiler/recipe/Recipe.h"
+
+#include "compiler/recipe/YamlReader.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+
+using diffrun::Result;
+using diffrun::Status;
+
+namespace diffc {
+namespace {
+
+constexpr double kAny = 1e300;
+constexpr int64_t kMany = int64_t{1} << 40;
+
+Status readSchedule(YamlReader &in, NoiseScheduleRecipe &schedule) {
+  in.get("kind", schedule.kind, {"linear", "scaled_linear", "cosine", "flow"});
+  in.get("steps", schedule.steps, 1, 1000000);
+  in.get("beta_start", schedule.betaStart, 1e-12, 0.999);
+  in.get("beta_end", schedule.betaEnd, 1e-12, 0.999);
+  return {};
+}
+
+Status readObjective(YamlReader &in, ObjectiveRecipe &objective) {
+  in.get("kind", objective.kind, {"diffusion", "regression", "loss_output"});
+  in.get("predict", objective.predict, {"eps", "v", "x0", "flow"});
+  in.getMap("schedule", [&](YamlReader &inner) { return readSchedule(inner, objective.schedule); });
+  in.get("timesteps", objective.timesteps, {"uniform", "logit_normal"});
+  in.get("loss", objective.loss, {"mse", "huber"});
+  in.get("weighting", objective.weighting, {"none", "min_snr"});
+  in.get("gamma", objective.gamma, 1e-9, kAny);
+  in.get("label_dropout", objective.labelDropout, 0, 1);
+  in.get("null_label", objective.nullLabel, 0, kMany);
+  return {};
+}
+
+Status readOptimizer(YamlReader &in, OptimizerRecipe &optimizer) {
+  in.get("kind", optimizer.kind, {"adamw"});
+  in.get("lr", optimizer.lr, 0, kAny);
+  std::vector<double> betas{optimizer.beta1, optimizer.beta2};
+  in.get("betas", betas, 0, 0.99999999);
+  if (betas.size() != 2)
+    return Status::invalid(in.path() + ".betas must hold two numbers");
+  optimizer.beta1 = betas[0], optimizer.beta2 = betas[1];
+  in.get("eps", optimizer.epsilon, 0, kAny);
+  in.get("weight_decay", optimizer.weightDecay, 0, kAny);
+  in.get("clip", optimizer.clip, 0, kAny);
+  in.getMap("schedule", [&](YamlReader &inner) {
+    inner.get("kind", optimizer.schedule, {"constant", "cosine", "linear"});
+    inner.get("warmup", optimizer.warmup, 0, kMany);
+    inner.get("steps", optimizer.steps, 1, kMany);
+    return Status();
+  });
+  in.getList("groups", [&](YamlReader &inner) {
+    ParameterGroup group;
+    inner.get("match", group.match);
+    inner.get("lr_scale", group.lrScale, 0, kAny);
+    inner.get("weight_decay", group.weightDecay, 0, kAny);
+    if (group.match.empty())
+      return Status::invalid(inner.path() + ": a group needs match, a name pattern");
+    optimizer.groups.push_back(group);
+    return Status();
+  });
+  return {};
+}
+
+Status check(const Recipe &recipe) {
+  const ObjectiveRecipe &o = recipe.objective;
+  auto wrong = [&](const std::string &what, const std::string &help) {
+    return Status::invalid(recipe.path + ": " + what, help);
+  };
+  if (o.labelDropout > 0 && o.nullLabel < 0)
+    return wrong("objective.label_dropout needs objective.null_label",
+                 "give the label that stands for \"no class\"");
+  if ((o.predict == "flow") != (o.schedule.kind == "flow") && o.kind == "diffusion")
+    return wrong("objective.predict flow and schedule kind flow go together", "set both or neither");
+  if (o.weighting == "min_snr" && o.predict == "flow")
+    return wrong("objective.weighting min_snr is not defined for predict flow", "use none");
+  if (o.timesteps == "logit_normal" && o.schedule.kind != "flow")
+    return wrong("objective.timesteps logit_normal is implemented for schedule kind flow only",
+                 "use uniform");
+  if (recipe.optimizer.schedule != "constant" && recipe.optimizer.steps == 0)
+    return wrong("optimizer.schedule." + recipe.optimizer.schedule + " needs steps",
+                 "give the schedule's length in optimizer steps");
+  return {};
+}
+
+} // namespace
+
+bool matchesPattern(const std::string &pattern, const std::string &name) {
+  size_t p = 0, n = 0, star = std::string::npos, mark = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++, mark = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p, ++n;
+    } else if (star != std::string::npos) {
+      p = star + 1, n = ++mark;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*')
+    ++p;
+  return p == pattern.size();
+}
+
+Result<Recipe> parseRecipe(const std::string &text, const std::string &path) {
+  Recipe recipe;
+  recipe.path = path;
+  recipe.text = text;
+  YAML::Node root;
+  try {
+    root = YAML::Load(text);
+  } catch (const YAML::Exception &error) {
+    return Status::invalid(fmt::format("{}:{}: {}", path, error.mark.line + 1, error.msg));
+  }
+  if (root.IsNull())
+    root = YAML::Node(YAML::NodeType::Map);
+  YamlReader in(root, path, "");
+  in.get("model", recipe.model);
+  in.get("weights", recipe.weights);
+  in.getMap("inputs", [&](YamlReader &inner) {
+    static const std::vector<std::string> roles = {"clean", "noise",  "noisy",  "timestep",
+                                                   "label", "text",   "target", "sample_weight"};
+    inner.forEach([&](const std::string &name, YAML::Node value) {
+      std::string role = value.as<std::string>("");
+      if (std::find(roles.begin(), roles.end(), role) == roles.end())
+        return inner.fail(value, "inputs." + name + ": unknown role \"" + role + "\"",
+                          "one of: clean, noise, noisy, timestep, label, text, target, "
+                          "sample_weight");
+      recipe.inputs[name] = role;
+      return Status();
+    });
+    return Status();
+  });
+  in.get("batch", recipe.batch, 1, kMany);
+  in.get("accumulate", recipe.accumulate, 1, 1);
+  in.getMap("objective", [&](YamlReader &inner) { return readObjective(inner, recipe.objective); });
+  in.getMap("optimizer", [&](YamlReader &inner) { return readOptimizer(inner, recipe.optimizer); });
+  in.getMap("ema", [&](YamlReader &inner) {
+    inner.get("decays", recipe.emaDecays, 0, 1);
+    inner.get("warmup", recipe.emaWarmup);
+    return Status();
+  });
+  in.getMap("entries", [&](YamlReader &inner) {
+    for (const char *name : {"eval", "denoise"})
+      inner.getMap(name, [&](YamlReader &entry) {
+        EntryRecipe made;
+        made.batch = recipe.batch;
+        entry.get("batch", made.batch, 1, kMany);
+        std::vector<std::string> allowed{"weight"};
+        for (size_t i = 0; i < recipe.emaDecays.size(); ++i)
+          allowed.push_back("ema" + std::to_string(i));
+        entry.get("weights", made.weights, allowed);
+        recipe.entries[name] = made;
+        return Status();
+      });
+    return Status();
+  });
+  in.only("precision", {"f32"});
+  in.get("threads", recipe.threads, 1, 1024);
+  in.get("trainable", recipe.trainable);
+  in.getMap("memory", [&](YamlReader &inner) {
+    inner.only("budget", {"none"});
+    inner.only("recompute", {"none"});
+    inner.only("offload", {"none"});
+    return Status();
+  });
+  in.getMap("parallel", [&](YamlReader &inner) {
+    inner.only("ranks", {"1"});
+    inner.only("zero", {"0"});
+    return Status();
+  });
+  in.get("seed", recipe.seed, 0, std::numeric_limits<int64_t>::max());
+  in.getMap("dimensions", [&](YamlReader &inner) {
+    inner.forEach([&](const std::string &name, YAML::Node value) {
+      int64_t extent = value.as<int64_t>(0);
+      if (extent < 1)
+        return inner.fail(value, "dimensions." + name + " must be a whole number from 1");
+      recipe.dimensions[name] = extent;
+      return Status();
+    });
+    return Status();
+  });
+  DIFFRUN_RETURN_IF_ERROR(in.finish());
+  DIFFRUN_RETURN_IF_ERROR(check(recipe));
+  return recipe;
+}
+
+Result<Recipe> readRecipe(const std::string &path) {
+  std::ifstream stream(path);
+  if (!stream)
+    return Status::invalid(path + ": cannot be opened", "check the path and its permissions");
+  std::stringstream text;
+  text << stream.rdbuf();
+  return parseRecipe(text.str(), path);
+}
+
+} // namespace diffc

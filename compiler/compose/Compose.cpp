@@ -1,0 +1,411 @@
+#include "compiler/compose/Compose.h"
+
+#include "compiler/compose/Objective.h"
+#include "compiler/import/Importer.h"
+#include "passes/attention/Passes.h"
+#include "passes/autodiff/Gradient.h"
+#include "passes/raise/Passes.h"
+
+#include <fmt/format.h>
+#include <mlir/IR/Verifier.h>
+#include <mlir/Pass/PassManager.h>
+#include <mlir/Transforms/Passes.h>
+
+#include <cmath>
+#include <set>
+
+using namespace mlir;
+using diffrun::Result;
+using diffrun::Status;
+
+namespace diffc {
+namespace {
+
+constexpr const char *kModel = "model";
+
+class Composer {
+public:
+  Composer(MLIRContext &context, const ModelFile &file, const Recipe &recipe)
+      : context(context), file(file), recipe(recipe) {}
+
+  Result<Composed> run() {
+    DIFFRUN_RETURN_IF_ERROR(importGraphs());
+    DIFFRUN_RETURN_IF_ERROR(findRoles());
+    DIFFRUN_RETURN_IF_ERROR(findTrainable());
+    buildInit();
+    DIFFRUN_RETURN_IF_ERROR(buildStep("step", NoiseSource::kDraw));
+    if (recipe.objective.kind == "diffusion")
+      DIFFRUN_RETURN_IF_ERROR(buildStep("step_fed", NoiseSource::kFed));
+    if (auto eval = recipe.entries.find("eval"); eval != recipe.entries.end())
+      DIFFRUN_RETURN_IF_ERROR(buildEval(eval->second));
+    if (auto denoise = recipe.entries.find("denoise"); denoise != recipe.entries.end())
+      buildDenoise(denoise->second);
+    if (failed(verify(*composed.program)))
+      return Status::internal(recipe.path + ": the composed program does not verify");
+    return std::move(composed);
+  }
+
+private:
+  //===--- Import ----------------------------------------------------------===//
+
+  /// The symbolic dimensions: the first one of an input is the batch, others
+  /// are the recipe's.
+  Result<std::map<std::string, int64_t>> bind(int64_t batch) {
+    std::map<std::string, int64_t> bound = recipe.dimensions;
+    for (const auto &input : file.graph().input()) {
+      if (!input.type().has_tensor_type() || input.type().tensor_type().shape().dim_size() == 0)
+        continue;
+      const auto &first = input.type().tensor_type().shape().dim(0);
+      if (!first.dim_param().empty())
+        bound.emplace(first.dim_param(), batch);
+    }
+    return bound;
+  }
+
+  Status importGraphs() {
+    std::set<int64_t> batches{recipe.batch};
+    for (auto &[name, entry] : recipe.entries)
+      batches.insert(entry.batch);
+    for (int64_t batch : batches) {
+      ImportOptions options;
+      options.modelName = kModel;
+      options.graphName = "b" + std::to_string(batch);
+      DIFFRUN_ASSIGN(options.dimensions, bind(batch));
+      DIFFRUN_ASSIGN(auto module, importModel(context, file, options));
+      PassManager pm(&context);
+      pm.addPass(createRaiseSilu());
+      pm.addPass(createDecomposeAttention());
+      pm.addPass(createCanonicalizerPass());
+      pm.addPass(createCSEPass());
+      if (failed(pm.run(*module)))
+        return Status::internal(file.path() + ": raising failed");
+      auto model = *module->getOps<train::ModelOp>().begin();
+      if (!composed.program) {
+        composed.program = std::move(module);
+        continue;
+      }
+      auto graph = *model.getOps<train::GraphOp>().begin();
+      graph->moveBefore(&firstModel().getBody().front(), firstModel().getBody().front().end());
+    }
+    return {};
+  }
+
+  train::ModelOp firstModel() {
+    return *composed.program->getOps<train::ModelOp>().begin();
+  }
+  train::GraphOp graphOf(int64_t batch) {
+    return cast<train::GraphOp>(
+        SymbolTable::lookupSymbolIn(firstModel(), "b" + std::to_string(batch)));
+  }
+
+  //===--- Roles and parameters --------------------------------------------===//
+
+  SmallVector<GraphInput> inputsOf(train::GraphOp graph) {
+    SmallVector<GraphInput> inputs;
+    for (unsigned i = 0; i < graph.getNumArguments(); ++i)
+      if (auto name = graph.getArgAttrOfType<StringAttr>(i, train::kInputAttr))
+        inputs.push_back({name.str(), roles[name.str()],
+                          cast<RankedTensorType>(graph.getArgumentTypes()[i])});
+    return inputs;
+  }
+
+  static std::string guess(const std::string &name, RankedTensorType type) {
+    bool isFloat = isa<FloatType>(type.getElementType());
+    if (isFloat && type.getRank() >= 3)
+      return "noisy";
+    if (type.getRank() <= 1 && (name == "t" || name.find("time") != std::string::npos))
+      return "timestep";
+    if (!isFloat && type.getRank() == 1)
+      return "label";
+    return "";
+  }
+
+  Status findRoles() {
+    std::map<std::string, std::string> taken;
+    auto graph = graphOf(recipe.batch);
+    for (auto &[name, role] : recipe.inputs) {
+      auto inputs = inputsOf(graph);
+      if (llvm::none_of(inputs, [&](const GraphInput &input) { return input.name == name; }))
+        return Status::invalid(recipe.path + ": inputs." + name + ": " + file.path() +
+                               " has no input of this name");
+    }
+    for (const GraphInput &input : inputsOf(graph)) {
+      auto given = recipe.inputs.find(input.name);
+      std::string role =
+          given != recipe.inputs.end() ? given->second : guess(input.name, input.type);
+      if (role.empty())
+        return Status::invalid(recipe.path + ": the role of graph input \"" + input.name +
+                                   "\" is not clear",
+                               "give it: inputs: {" + input.name + ": ROLE}");
+      if (given == recipe.inputs.end())
+        composed.decisions.push_back("input " + input.name + " taken as role " + role);
+      if (!taken.emplace(role, input.name).second)
+        return Status::invalid(recipe.path + ": graph inputs \"" + taken[role] + "\" and \"" +
+                                   input.name + "\" both have role " + role,
+                               "give them under inputs:");
+      roles[input.name] = role;
+      int64_t first = input.type.getRank() ? input.type.getDimSize(0) : recipe.batch;
+      if (first != recipe.batch)
+        return Status::invalid(file.path() + ": input \"" + input.name + "\" is exported for a "
+                                   "batch of " + std::to_string(first) + ", the recipe wants " +
+                                   std::to_string(recipe.batch),
+                               "export it with a symbolic batch, or set batch");
+    }
+    return {};
+  }
+
+  Status findTrainable() {
+    for (auto parameter : firstModel().getOps<train::ParameterOp>()) {
+      std::string name = parameter.getSymName().str();
+      if (llvm::any_of(recipe.trainable,
+                       [&](const std::string &p) { return matchesPattern(p, name); }))
+        trainable.insert(name);
+    }
+    for (const std::string &pattern : recipe.trainable)
+      if (llvm::none_of(firstModel().getOps<train::ParameterOp>(), [&](train::ParameterOp p) {
+            return matchesPattern(pattern, p.getSymName().str());
+          }))
+        return Status::invalid(recipe.path + ": trainable: \"" + pattern +
+                               "\" matches no parameter of " + file.path());
+    return {};
+  }
+
+  static RankedTensorType typeOf(train::ParameterOp parameter) {
+    return cast<RankedTensorType>(parameter.getType());
+  }
+
+  //===--- Entries ---------------------------------------------------------===//
+
+  int64_t nextUses() { return 64 * entryCount++; }
+
+  /// Draws or copies the first state: weights as they are initialised, each
+  /// average a copy of its weight. Moments and counters start at zero.
+  void buildInit() {
+    EntryBuilder e(*composed.program, "init", int64_t{1} << 24);
+    Value zero = e.integer(0);
+    for (auto parameter : firstModel().getOps<train::ParameterOp>()) {
+      std::string name = parameter.getSymName().str();
+      RankedTensorType type = typeOf(parameter);
+      Attribute init = parameter.getInit().value_or(Attribute());
+      bool draws = !!init;
+      Value weight = draws ? drawn(e, init, type, zero) : e.read(kModel, name, "weight", type);
+      if (draws)
+        e.commit(kModel, name, "weight", weight);
+      if (trainable.count(name))
+        for (size_t k = 0; k < recipe.emaDecays.size(); ++k)
+          e.commit(kModel, name, "ema" + std::to_string(k), weight);
+    }
+    e.finish();
+  }
+
+  static double number(FloatAttr attr) { return attr.getValueAsDouble(); }
+
+  Value drawn(EntryBuilder &e, Attribute init, RankedTensorType type, Value iteration) {
+    // One "sample": the whole tensor, in row-major order.
+    SmallVector<int64_t> flat{1, type.getNumElements()};
+    Value value;
+    if (auto normal = dyn_cast<train::NormalInitAttr>(init))
+      value = e.add(e.mul(e.draw("normal", flat, iteration), e.c(number(normal.getDeviation()))),
+                    e.c(number(normal.getMean())));
+    else if (auto uniform = dyn_cast<train::UniformInitAttr>(init))
+      value = e.add(e.mul(e.draw("uniform", flat, iteration),
+                          e.c(number(uniform.getHigh()) - number(uniform.getLow()))),
+                    e.c(number(uniform.getLow())));
+    else
+      value = nn::broadcastTo(e.builder(),
+                              e.c(number(cast<train::ConstantInitAttr>(init).getValue())), flat);
+    return e.cast(nn::reshape(e.builder(), value, type.getShape()), type.getElementType());
+  }
+
+  /// Runs a graph on data, its parameters read in the given role.
+  RunModel runner(EntryBuilder &e, train::GraphOp graph, const std::string &role) {
+    return [this, &e, graph, role](ValueRange data) mutable {
+      SmallVector<Value> operands;
+      size_t next = 0;
+      for (unsigned i = 0; i < graph.getNumArguments(); ++i) {
+        auto symbol = graph.getArgAttrOfType<FlatSymbolRefAttr>(i, train::kParameterAttr);
+        if (!symbol) {
+          operands.push_back(data[next++]);
+          continue;
+        }
+        std::string name = symbol.getValue().str();
+        bool averaged = trainable.count(name) != 0;
+        operands.push_back(e.read(kModel, name, averaged ? role : "weight",
+                                  cast<RankedTensorType>(graph.getArgumentTypes()[i])));
+      }
+      return e.inlineGraph(graph, operands);
+    };
+  }
+
+  Status buildStep(const std::string &name, NoiseSource source) {
+    EntryBuilder e(*composed.program, name, nextUses());
+    Value iteration = e.counter("iteration"), step = e.counter("step");
+    train::GraphOp graph = graphOf(recipe.batch);
+    auto inputs = inputsOf(graph);
+    DIFFRUN_ASSIGN(LossResult result,
+                   buildLoss(e, recipe, inputs, source, iteration, runner(e, graph, "weight")));
+    SmallVector<Value> weights;
+    SmallVector<train::ParameterOp> parameters;
+    for (auto parameter : firstModel().getOps<train::ParameterOp>())
+      if (trainable.count(parameter.getSymName().str())) {
+        parameters.push_back(parameter);
+        weights.push_back(e.read(kModel, parameter.getSymName().str(), "weight",
+                                 typeOf(parameter)));
+      }
+    std::string reason;
+    ScopedDiagnosticHandler collect(&context, [&](Diagnostic &diagnostic) {
+      std::string where;
+      if (auto node = diagnostic.getLocation()->findInstanceOf<NameLoc>())
+        where = "node \"" + node.getName().str() + "\": ";
+      reason += where + diagnostic.str();
+      return success();
+    });
+    auto gradients = buildGradients(e.builder(), result.loss, weights);
+    if (failed(gradients))
+      return Status::invalid(file.path() + ": " + reason, "freeze what lies behind it (trainable)");
+
+    SmallVector<Value> flowing;
+    for (auto [parameter, gradient] : llvm::zip_equal(parameters, *gradients)) {
+      if (gradient)
+        flowing.push_back(gradient);
+      else
+        composed.decisions.push_back("parameter " + parameter.getSymName().str() +
+                                     " does not reach the loss: its gradient is 0");
+    }
+    if (flowing.empty())
+      return Status::invalid(recipe.path + ": no trainable parameter reaches the loss");
+    auto scalarType = RankedTensorType::get({}, e.f32());
+    Value norm = e.builder().create<train::GlobalNormOp>(e.loc(), scalarType, flowing);
+    Value infinity = e.c(std::numeric_limits<double>::infinity());
+    Value ok = e.builder().create<nn::LessOp>(e.loc(), norm, infinity);
+    Value scale = e.c(1);
+    if (recipe.optimizer.clip > 0)
+      scale = e.minimum(e.c(1), e.div(e.scalar("clip", e.f32(), recipe.optimizer.clip),
+                                      e.add(norm, e.c(1e-6))));
+    Value done = e.cast(step, e.f32());
+    Value lr = learningRate(e, done);
+    Value thisStep = e.add(step, e.integer(1));
+    SmallVector<Value> decays = averageDecays(e, done);
+    for (auto [parameter, weight, gradient] :
+         llvm::zip_equal(parameters, weights, *gradients))
+      update(e, parameter, weight, gradient, lr, thisStep, scale, ok, decays);
+    e.commit("", "iteration", "value", e.add(iteration, e.integer(1)));
+    e.commit("", "step", "value", e.builder().create<nn::SelectOp>(e.loc(), ok, thisStep, step));
+    e.output("loss", result.loss);
+    e.output("norm", norm);
+    e.output("lr", lr);
+    if (source == NoiseSource::kFed) {
+      e.output("out", result.first);
+      for (auto [parameter, gradient] : llvm::zip_equal(parameters, *gradients))
+        if (gradient)
+          e.output("grad." + parameter.getSymName().str(), gradient);
+    }
+    e.finish();
+    return {};
+  }
+
+  /// Warm-up, then constant, cosine or linear to 0; k updates are done.
+  Value learningRate(EntryBuilder &e, Value done) {
+    const OptimizerRecipe &o = recipe.optimizer;
+    Value base = e.scalar("lr", e.f32(), o.lr);
+    Value warmup = e.scalar("warmup", e.f32(), static_cast<double>(o.warmup));
+    // Update k + 1 of w warm-up ones has (k + 1) / w of the rate.
+    Value ramp = e.minimum(e.c(1), e.div(e.add(done, e.c(1)), e.maximum(warmup, e.c(1))));
+    Value lr = e.mul(base, ramp);
+    if (o.schedule == "constant")
+      return lr;
+    Value total = e.scalar("lr_steps", e.f32(), static_cast<double>(o.steps));
+    Value span = e.maximum(e.sub(total, warmup), e.c(1));
+    Value progress = e.minimum(e.c(1), e.maximum(e.c(0), e.div(e.sub(done, warmup), span)));
+    if (o.schedule == "linear")
+      return e.mul(lr, e.sub(e.c(1), progress));
+    Value angle = e.mul(progress, e.c(M_PI));
+    Value cosine = e.builder().create<nn::CosOp>(e.loc(), angle);
+    return e.mul(lr, e.mul(e.c(0.5), e.add(e.c(1), cosine)));
+  }
+
+  /// min(decay, (1 + n) / (10 + n)) with n the updates done, this one included.
+  SmallVector<Value> averageDecays(EntryBuilder &e, Value done) {
+    SmallVector<Value> decays;
+    Value n = e.add(done, e.c(1));
+    for (auto [k, decay] : llvm::enumerate(recipe.emaDecays)) {
+      Value d = e.scalar("ema_decay" + std::to_string(k), e.f32(), decay);
+      if (recipe.emaWarmup)
+        d = e.minimum(d, e.div(e.add(e.c(1), n), e.add(e.c(10), n)));
+      decays.push_back(d);
+    }
+    return decays;
+  }
+
+  void update(EntryBuilder &e, train::ParameterOp parameter, Value weight, Value gradient,
+              Value lr, Value step, Value scale, Value ok, ArrayRef<Value> decays) {
+    if (!gradient)
+      return; // nothing moves it: no moments, and its average stays its copy
+    const OptimizerRecipe &o = recipe.optimizer;
+    std::string name = parameter.getSymName().str();
+    double decay = o.weightDecay;
+    for (const ParameterGroup &group : o.groups)
+      if (matchesPattern(group.match, name)) {
+        if (group.weightDecay >= 0)
+          decay = group.weightDecay;
+        if (group.lrScale != 1)
+          lr = e.mul(lr, e.c(group.lrScale));
+        break;
+      }
+    RankedTensorType type = typeOf(parameter);
+    Value m = e.read(kModel, name, "m", type), v = e.read(kModel, name, "v", type);
+    Location loc = NameLoc::get(e.builder().getStringAttr(name));
+    auto updated = e.builder().create<train::UpdateOp>(
+        loc, type, type, type, weight, m, v, gradient, lr, step, scale, ok, APFloat(o.beta1),
+        APFloat(o.beta2), APFloat(o.epsilon), APFloat(decay));
+    e.commit(kModel, name, "weight", updated.getNewWeight());
+    e.commit(kModel, name, "m", updated.getNewM());
+    e.commit(kModel, name, "v", updated.getNewV());
+    for (auto [k, d] : llvm::enumerate(decays)) {
+      std::string role = "ema" + std::to_string(k);
+      Value old = e.read(kModel, name, role, type);
+      Value mixed = e.add(e.mul(old, d), e.mul(updated.getNewWeight(), e.sub(e.c(1), d)));
+      e.commit(kModel, name, role, e.builder().create<nn::SelectOp>(loc, ok, mixed, old));
+    }
+  }
+
+  Status buildEval(const EntryRecipe &entry) {
+    EntryBuilder e(*composed.program, "eval", nextUses());
+    train::GraphOp graph = graphOf(entry.batch);
+    // The draws of an evaluation are counted by a plan scalar: the same ones
+    // each time unless asked otherwise.
+    Value pass = e.scalar("eval_pass", e.builder().getI64Type(), 0);
+    auto inputs = inputsOf(graph);
+    DIFFRUN_ASSIGN(LossResult result, buildLoss(e, recipe, inputs, NoiseSource::kDraw, pass,
+                                                runner(e, graph, entry.weights)));
+    e.output("loss", result.loss);
+    e.finish();
+    return {};
+  }
+
+  void buildDenoise(const EntryRecipe &entry) {
+    EntryBuilder e(*composed.program, "denoise", nextUses());
+    train::GraphOp graph = graphOf(entry.batch);
+    SmallVector<Value> operands;
+    for (const GraphInput &input : inputsOf(graph))
+      operands.push_back(e.input(input.role, input.type));
+    e.output("out", runner(e, graph, entry.weights)(operands).front());
+    e.finish();
+  }
+
+  MLIRContext &context;
+  const ModelFile &file;
+  const Recipe &recipe;
+  Composed composed;
+  std::map<std::string, std::string> roles;
+  std::set<std::string> trainable;
+  int64_t entryCount = 0;
+};
+
+} // namespace
+
+Result<Composed> compose(MLIRContext &context, const ModelFile &file, const Recipe &recipe) {
+  return Composer(context, file, recipe).run();
+}
+
+} // namespace diffc

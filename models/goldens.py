@@ -5,6 +5,8 @@ import onnx
 import torch
 from safetensors.torch import save_file
 
+from onnx_names import export_named
+
 
 def perturb(model: torch.nn.Module, size: float = 0.1) -> None:
     """Adds seeded noise to every parameter, so that no initial zero hides anything."""
@@ -29,28 +31,9 @@ def write_golden(path: Path, model: torch.nn.Module, inputs: dict) -> None:
     model.float()
 
 
-def strip(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Drops what only tools of the exporter read: metadata and doc strings."""
-    for node in model.graph.node:
-        node.ClearField("metadata_props")
-        node.ClearField("doc_string")
-    for value in [*model.graph.value_info, *model.graph.initializer]:
-        value.ClearField("metadata_props")
-        value.ClearField("doc_string")
-    model.graph.ClearField("value_info")
-    return model
-
-
 def export_all(stem: str, model: torch.nn.Module, inputs: dict, opsets=(18, 20, 21, 23)) -> None:
     """STEM_dyn<opset>.onnx for each opset and STEM_ts17.onnx; the first dimension
     of every input is symbolic and called "batch"."""
-    names, values = list(inputs), tuple(inputs.values())
-    batch = torch.export.Dim("batch", min=1)
     for opset in opsets:
-        program = torch.onnx.export(model, values, dynamo=True, opset_version=opset,
-                                    input_names=names, output_names=["out"],
-                                    dynamic_shapes=tuple({0: batch} for _ in names))
-        onnx.save(strip(program.model_proto), f"{stem}_dyn{opset}.onnx")
-    torch.onnx.export(model, values, f"{stem}_ts17.onnx", dynamo=False, opset_version=17,
-                      input_names=names, output_names=["out"],
-                      dynamic_axes={name: {0: "batch"} for name in names})
+        onnx.save(export_named(model, inputs, opset), f"{stem}_dyn{opset}.onnx")
+    onnx.save(export_named(model, inputs, 17, dynamo=False), f"{stem}_ts17.onnx")

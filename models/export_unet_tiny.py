@@ -7,25 +7,15 @@ import sys
 from pathlib import Path
 
 import torch
-from diffusers import UNet2DModel
 
 from goldens import export_all, perturb, write_golden
-
-
-class Plain(UNet2DModel):
-    """The UNet with a tensor as result; sample [B, C, H, W] -> the same shape."""
-
-    def forward(self, sample, timestep, class_labels):
-        return super().forward(sample, timestep, class_labels, return_dict=False)[0]
+from unet import unet_tiny
 
 
 def main(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
-    model = Plain(sample_size=8, in_channels=1, out_channels=1, layers_per_block=1,
-                  block_out_channels=(8, 16), norm_num_groups=4, attention_head_dim=8,
-                  down_block_types=("DownBlock2D", "AttnDownBlock2D"),
-                  up_block_types=("AttnUpBlock2D", "UpBlock2D"), num_class_embeds=4).eval()
+    model = unet_tiny().eval()
     perturb(model)
     inputs = {"sample": torch.randn(2, 1, 8, 8), "timestep": torch.tensor([120.0, 800.0]),
               "class_labels": torch.tensor([1, 3])}

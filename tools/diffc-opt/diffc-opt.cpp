@@ -3,6 +3,7 @@
 #include "dialects/train/IR/TrainDialect.h"
 #include "passes/attention/Passes.h"
 #include "passes/autodiff/Passes.h"
+#include "passes/fusion/Passes.h"
 #include "passes/raise/Passes.h"
 
 #include <mlir/Dialect/Func/IR/FuncOps.h>
@@ -16,6 +17,7 @@ int main(int argc, char **argv) {
   diffc::registerRaisePasses();
   diffc::registerAttentionPasses();
   diffc::registerAutodiffPasses();
+  diffc::registerFusionPasses();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   return mlir::asMainReturnCode(

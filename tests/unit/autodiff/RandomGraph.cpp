@@ -9,6 +9,7 @@ namespace diffc::randomgraph {
 
 RandomGraph::RandomGraph(OpBuilder &builder, Block &block, uint32_t seed)
     : builder(builder), loc(builder.getUnknownLoc()), random(seed),
+      element(tensorType(block.getArgument(0)).getElementType()),
       values(block.args_begin(), block.args_end()) {}
 
 // std::uniform_int_distribution differs between libraries; this does not.
@@ -22,15 +23,18 @@ Value RandomGraph::constant(ArrayRef<int64_t> shape, double low, double high) {
   SmallVector<double> data;
   for (int64_t i = 0; i < elementCount(shape); ++i)
     data.push_back(low + (high - low) * static_cast<double>(random()) / 4294967296.0);
-  auto type = RankedTensorType::get(shape, builder.getF64Type());
-  return builder.create<ConstantOp>(loc, DenseElementsAttr::get(type, ArrayRef<double>(data)));
+  auto type = RankedTensorType::get(shape, element);
+  if (element.isF64())
+    return builder.create<ConstantOp>(loc, DenseElementsAttr::get(type, ArrayRef<double>(data)));
+  SmallVector<float> narrow(data.begin(), data.end());
+  return builder.create<ConstantOp>(loc, DenseElementsAttr::get(type, ArrayRef<float>(narrow)));
 }
 
 Value RandomGraph::bounded(Value value) { return builder.create<TanhOp>(loc, value); }
 
 Value RandomGraph::positive(Value value) {
   return builder.create<AddOp>(loc, bounded(value),
-                               scalar(builder, loc, 1.5, builder.getF64Type()));
+                               scalar(builder, loc, 1.5, element));
 }
 
 Value RandomGraph::ofRank(int64_t rank) {
@@ -117,9 +121,9 @@ Value RandomGraph::castBothWays() {
   // through an integer (no gradient) is added to it.
   Value x = any();
   Value whole = builder.create<CastOp>(loc, x, builder.getI64Type());
-  Value back = builder.create<CastOp>(loc, whole, builder.getF64Type());
+  Value back = builder.create<CastOp>(loc, whole, element);
   return builder.create<AddOp>(loc, bounded(x), builder.create<MulOp>(
-      loc, back, scalar(builder, loc, 0.0, builder.getF64Type())));
+      loc, back, scalar(builder, loc, 0.0, element)));
 }
 
 Value RandomGraph::reduce() {

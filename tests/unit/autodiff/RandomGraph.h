@@ -9,10 +9,12 @@
 namespace diffc::randomgraph {
 
 /// Builds operators on random values into a block, keeping values in a range
-/// where every operator is smooth and well-conditioned.
+/// where every operator is smooth and well-conditioned. Float values have the
+/// element type of the block's first argument.
 class RandomGraph {
 public:
   RandomGraph(mlir::OpBuilder &builder, mlir::Block &block, uint32_t seed);
+
 
   /// Adds `operators` random operators to the block's arguments; the result is
   /// a scalar that weighs every element of every value made.
@@ -63,6 +65,7 @@ private:
   mlir::OpBuilder &builder;
   mlir::Location loc;
   std::mt19937 random;
+  mlir::Type element;
   std::vector<mlir::Value> values;
 };
 

@@ -1,0 +1,213 @@
+#include "compiler/codegen/ObjectCode.h"
+
+#include <lld/Common/Driver.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/FileSystem.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/TargetParser/Host.h>
+#include <mlir/Conversion/Passes.h>
+#include <mlir/Dialect/Func/IR/FuncOps.h>
+#include <mlir/Dialect/LLVMIR/LLVMDialect.h>
+#include <mlir/Dialect/Math/Transforms/Passes.h>
+#include <mlir/Dialect/Vector/IR/VectorOps.h>
+#include <mlir/Pass/PassManager.h>
+#include <mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h>
+#include <mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h>
+#include <mlir/Target/LLVMIR/Export.h>
+#include <mlir/Transforms/GreedyPatternRewriteDriver.h>
+#include <mlir/Transforms/Passes.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+LLD_HAS_DRIVER(elf)
+
+using namespace mlir;
+using diffrun::Result;
+using diffrun::Status;
+
+namespace diffc {
+namespace {
+
+struct Level {
+  const char *name;
+  std::vector<std::string> features;
+};
+
+const std::vector<Level> &levels() {
+  static const std::vector<Level> all = [] {
+    std::vector<std::string> avx2{"avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "popcnt", "movbe"};
+    auto plus = [](std::vector<std::string> base, std::vector<std::string> more) {
+      base.insert(base.end(), more.begin(), more.end());
+      return base;
+    };
+    auto avx512 = plus(avx2, {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"});
+    auto bf16 = plus(avx512, {"avx512bf16"});
+    return std::vector<Level>{{"avx2", avx2},
+                              {"avx512", avx512},
+                              {"avx512bf16", bf16},
+                              {"amx", plus(bf16, {"amx-tile", "amx-bf16"})}};
+  }();
+  return all;
+}
+
+/// Replaces math on f32 by polynomials, and powf by log and exp.
+struct MathToPolynomials : PassWrapper<MathToPolynomials, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(MathToPolynomials)
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<vector::VectorDialect>();
+  }
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    populateExpandPowFPattern(patterns);
+    MathPolynomialApproximationOptions options;
+    populateMathPolynomialApproximationPatterns(patterns, options);
+    (void)applyPatternsAndFoldGreedily(getOperation(), std::move(patterns));
+  }
+};
+
+LogicalResult lowerToLlvm(ModuleOp module) {
+  PassManager pm(module.getContext());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(createLoopInvariantCodeMotionPass());
+  pm.addPass(std::make_unique<MathToPolynomials>());
+  pm.addPass(createCSEPass());
+  pm.addPass(createConvertSCFToCFPass());
+  pm.addPass(createConvertVectorToLLVMPass());
+  pm.addPass(createConvertMathToLLVMPass());
+  pm.addPass(createArithToLLVMConversionPass());
+  pm.addPass(createConvertFuncToLLVMPass());
+  pm.addPass(createConvertControlFlowToLLVMPass());
+  pm.addPass(createReconcileUnrealizedCastsPass());
+  return pm.run(module);
+}
+
+void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::PipelineTuningOptions tuning;
+  // Vectors are explicit; what LLVM would vectorise or unroll is rare and slow
+  // to compile.
+  tuning.LoopVectorization = true;
+  tuning.SLPVectorization = false;
+  llvm::PassBuilder builder(&machine, tuning);
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graphs;
+  llvm::ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(graphs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, graphs, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+}
+
+/// A folder of its own that goes when the scope ends.
+struct TemporaryFolder {
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "diffc-XXXXXX").string();
+    if (mkdtemp(pattern.data()))
+      path = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path.empty())
+      std::filesystem::remove_all(path, ignored);
+  }
+  std::filesystem::path path;
+};
+
+Result<std::string> link(const std::string &object) {
+  TemporaryFolder folder;
+  if (folder.path.empty())
+    return Status::machine("no temporary folder can be made", "set TMPDIR to a writable folder");
+  std::string input = folder.path / "kernels.o", output = folder.path / "kernels.so";
+  if (!(std::ofstream(input, std::ios::binary) << object).flush())
+    return Status::machine(input + " cannot be written", "free space or set TMPDIR");
+  std::vector<const char *> arguments = {"ld.lld", "-shared",      "--build-id=none", "-s",
+                                         "-o",     output.c_str(), input.c_str()};
+  std::string messages;
+  llvm::raw_string_ostream stream(messages);
+  const lld::DriverDef driver{lld::Gnu, &lld::elf::link};
+  lld::Result result = lld::lldMain(arguments, stream, stream, {driver});
+  if (result.retCode != 0)
+    return Status::internal("linking the kernels failed: " + messages);
+  std::ifstream linked(output, std::ios::binary);
+  std::stringstream bytes;
+  bytes << linked.rdbuf();
+  return bytes.str();
+}
+
+} // namespace
+
+Result<CpuTarget> parseCpuTarget(const std::string &text) {
+  auto host = llvm::sys::getHostCPUFeatures();
+  if (text == "cpu") {
+    const Level *best = nullptr;
+    for (const Level &level : levels())
+      if (llvm::all_of(level.features, [&](const std::string &f) { return host.lookup(f); }))
+        best = &level;
+    if (!best)
+      return Status::machine("this CPU has no AVX2, which diffc's kernels need",
+                             "name the target: --target cpu:LEVEL");
+    return CpuTarget{best->name, best->features};
+  }
+  for (const Level &level : levels())
+    if (text == std::string("cpu:") + level.name)
+      return CpuTarget{level.name, level.features};
+  return Status::usage("target \"" + text + "\" is not known",
+                       "one of: cpu, cpu:avx2, cpu:avx512, cpu:avx512bf16, cpu:amx");
+}
+
+Result<std::string> compileToSharedObject(ModuleOp module, const CpuTarget &target) {
+  if (failed(lowerToLlvm(module)))
+    return Status::internal("lowering the kernels to LLVM failed");
+  module->walk([&](LLVM::LLVMFuncOp function) {
+    function.setPassthroughAttr(ArrayAttr::get(
+        module.getContext(),
+        {ArrayAttr::get(module.getContext(),
+                        {StringAttr::get(module.getContext(), "prefer-vector-width"),
+                         StringAttr::get(module.getContext(), "512")}),
+         StringAttr::get(module.getContext(), "no-builtins"),
+         StringAttr::get(module.getContext(), "nounwind")}));
+  });
+  registerBuiltinDialectTranslation(*module.getContext());
+  registerLLVMDialectTranslation(*module.getContext());
+  llvm::LLVMContext llvmContext;
+  auto llvmModule = translateModuleToLLVMIR(module, llvmContext, "kernels");
+  if (!llvmModule)
+    return Status::internal("translating the kernels to LLVM IR failed");
+
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+  std::string triple = "x86_64-unknown-linux-gnu", error, features;
+  const llvm::Target *backend = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!backend)
+    return Status::internal("LLVM has no x86 target: " + error);
+  for (const std::string &feature : target.features)
+    features += (features.empty() ? "+" : ",+") + feature;
+  std::unique_ptr<llvm::TargetMachine> machine(backend->createTargetMachine(
+      triple, "x86-64-v3", features, llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt,
+      llvm::CodeGenOptLevel::Default));
+  llvmModule->setTargetTriple(triple);
+  llvmModule->setDataLayout(machine->createDataLayout());
+  optimize(*llvmModule, *machine);
+
+  llvm::SmallVector<char, 0> object;
+  llvm::raw_svector_ostream stream(object);
+  llvm::legacy::PassManager emit;
+  if (machine->addPassesToEmitFile(emit, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
+    return Status::internal("LLVM cannot write object files");
+  emit.run(*llvmModule);
+  return link(std::string(object.data(), object.size()));
+}
+
+} // namespace diffc

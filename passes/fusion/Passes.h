@@ -1,0 +1,12 @@
+// Passes that form kernels. Contracts: Passes.td.
+#pragma once
+
+#include "dialects/nn/IR/NnDialect.h"
+
+#include <mlir/Pass/Pass.h>
+
+namespace diffc {
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "passes/fusion/Passes.h.inc"
+} // namespace diffc

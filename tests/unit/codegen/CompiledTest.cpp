@@ -1,0 +1,262 @@
+// Compiled kernels against the evaluator: seeded random graphs with their
+// gradients, decomposed, fused (or not), compiled for this machine and run.
+#include "compiler/codegen/KernelEmitter.h"
+#include "compiler/codegen/ObjectCode.h"
+#include "dialects/nn/IR/Builders.h"
+#include "dialects/nn/IR/Evaluation.h"
+#include "passes/autodiff/Gradient.h"
+#include "passes/fusion/Passes.h"
+#include "tests/unit/autodiff/RandomGraph.h"
+
+#include <gtest/gtest.h>
+
+#include <mlir/Dialect/Func/IR/FuncOps.h>
+#include <mlir/Dialect/LLVMIR/LLVMDialect.h>
+#include <mlir/Dialect/Math/IR/Math.h>
+#include <mlir/Dialect/SCF/IR/SCF.h>
+#include <mlir/Dialect/Vector/IR/VectorOps.h>
+#include <mlir/IR/Verifier.h>
+#include <mlir/Pass/PassManager.h>
+#include <mlir/Transforms/Passes.h>
+
+#include <dlfcn.h>
+#include <fstream>
+#include <unistd.h>
+
+using namespace mlir;
+using namespace diffc;
+namespace ev = diffrun::evaluate;
+
+namespace {
+
+void loadDialects(MLIRContext &context) {
+  context.loadDialect<nn::NnDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect,
+                      scf::SCFDialect, vector::VectorDialect, LLVM::LLVMDialect>();
+}
+
+/// All kernels of a function in one shared object.
+class Compiled {
+public:
+  /// Kernels with equal signatures share their code.
+  explicit Compiled(MLIRContext &context) : module(ModuleOp::create(UnknownLoc::get(&context))) {}
+
+  void add(nn::KernelOp kernel) {
+    std::string reason;
+    auto info = analyzeKernel(kernel, reason);
+    std::string text;
+    llvm::raw_string_ostream(text) << kernel;
+    ASSERT_TRUE(succeeded(info)) << reason << "\n" << text;
+    std::string symbol = "k" + std::to_string(symbols.size());
+    auto [known, isNew] = symbols.try_emplace(kernelSignature(kernel), symbol);
+    if (isNew) {
+      emitKernel(*module, kernel, *info, symbol);
+      ASSERT_TRUE(succeeded(verify(*module))) << text;
+    }
+    infos.try_emplace(kernel, *info);
+  }
+  void link() {
+    ASSERT_TRUE(succeeded(verify(*module)));
+    auto target = parseCpuTarget("cpu");
+    ASSERT_TRUE(target.ok());
+    auto object = compileToSharedObject(*module, *target);
+    ASSERT_TRUE(object.ok()) << object.status().message();
+    char path[] = "/tmp/diffc-test-XXXXXX";
+    int file = mkstemp(path);
+    ASSERT_EQ(write(file, object->data(), object->size()), static_cast<ssize_t>(object->size()));
+    close(file);
+    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    unlink(path);
+    ASSERT_TRUE(library) << dlerror();
+  }
+  /// Runs a kernel on memory; inputs then results.
+  void run(nn::KernelOp kernel, std::vector<void *> buffers) {
+    auto function = reinterpret_cast<void (*)(void *const *, int64_t)>(
+        dlsym(library, symbols.at(kernelSignature(kernel)).c_str()));
+    ASSERT_TRUE(function);
+    for (int64_t chunk = 0; chunk < infos.at(kernel).chunks; ++chunk)
+      function(buffers.data(), chunk);
+  }
+  ~Compiled() {
+    if (library)
+      dlclose(library);
+  }
+
+private:
+  OwningOpRef<ModuleOp> module;
+  std::map<std::string, std::string> symbols;
+  std::map<Operation *, KernelInfo> infos;
+  void *library = nullptr;
+};
+
+struct Case {
+  OwningOpRef<ModuleOp> module;
+  func::FuncOp function;
+};
+
+/// A function of a random graph with its gradients, in f32.
+Case randomCase(MLIRContext &context, int seed, ArrayRef<SmallVector<int64_t>> shapes) {
+  Case made;
+  OpBuilder builder(&context);
+  made.module = ModuleOp::create(builder.getUnknownLoc());
+  builder.setInsertionPointToEnd(made.module->getBody());
+  SmallVector<Type> types;
+  for (ArrayRef<int64_t> shape : shapes)
+    types.push_back(RankedTensorType::get(shape, builder.getF32Type()));
+  made.function = builder.create<func::FuncOp>(builder.getUnknownLoc(), "f",
+                                               builder.getFunctionType(types, {}));
+  Block *block = made.function.addEntryBlock();
+  builder.setInsertionPointToEnd(block);
+  randomgraph::RandomGraph graph(builder, *block, seed);
+  Value loss = graph.grow(8);
+  SmallVector<Value> inputs(block->args_begin(), block->args_end()), results{loss};
+  auto gradients = buildGradients(builder, loss, inputs);
+  EXPECT_TRUE(succeeded(gradients));
+  llvm::append_range(results, *gradients);
+  // Some values in between are results too, so that kernels store them.
+  int count = 0;
+  for (Operation &op : *block)
+    if (++count % 7 == 0 && op.getNumResults() == 1 &&
+        isa<FloatType>(nn::tensorType(op.getResult(0)).getElementType()))
+      results.push_back(op.getResult(0));
+  builder.create<func::ReturnOp>(builder.getUnknownLoc(), results);
+  made.function.setFunctionType(builder.getFunctionType(types, ValueRange(results).getTypes()));
+  return made;
+}
+
+void fuse(MLIRContext &context, ModuleOp module, bool together) {
+  PassManager pm(&context);
+  pm.addPass(createDecomposeOps());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  FuseKernelsOptions options;
+  options.fuse = together;
+  pm.addPass(createFuseKernels(options));
+  ASSERT_TRUE(succeeded(pm.run(module)));
+}
+
+/// Bytes of a value, 64 spare ones of a known pattern behind them.
+struct Memory {
+  std::vector<char> bytes;
+  int64_t size = 0;
+  void allocate(int64_t count) {
+    size = count;
+    bytes.assign(count + 64, 0x5a);
+  }
+  bool intact() const {
+    for (size_t i = size; i < bytes.size(); ++i)
+      if (bytes[i] != 0x5a)
+        return false;
+    return true;
+  }
+};
+
+/// Runs each kernel on the evaluator's values of its operands (rounded to f32)
+/// and compares: errors do not pile up, and the first wrong kernel is named.
+void checkKernels(Case &made, Compiled &compiled, int seed) {
+  Block &block = made.function.getBody().front();
+  nn::EvaluationGraph graph;
+  for (Value argument : block.getArguments())
+    ASSERT_TRUE(graph.number(argument).ok());
+  std::mt19937 random(seed);
+  std::map<int64_t, ev::Tensor> known;
+  for (Value argument : block.getArguments()) {
+    ev::Tensor tensor(*nn::evaluationType(argument.getType()));
+    for (double &x : tensor.real)
+      x = static_cast<float>((random() % 2 ? 1 : -1) * (0.1 + 1.4 * (random() % 65536) / 65536.0));
+    known[*graph.number(argument)] = tensor;
+  }
+  for (Operation &op : block.without_terminator()) {
+    int64_t first = graph.graph().nodes.size();
+    ASSERT_TRUE(graph.append(&op).ok());
+    std::vector<std::optional<ev::Tensor>> values(graph.graph().values.size());
+    for (auto &[id, tensor] : known)
+      values[id] = tensor;
+    auto status = ev::evaluate(graph.graph(), first, graph.graph().nodes.size() - first, values);
+    ASSERT_TRUE(status.ok()) << status.message();
+    for (Value result : op.getResults()) {
+      int64_t id = *graph.number(result);
+      ev::Tensor exact = *values[id], &rounded = known[id] = exact;
+      std::vector<char> bytes(nn::byteSize(result.getType()));
+      ev::toBytes(exact, bytes.data());
+      rounded = ev::fromBytes(exact.type, bytes.data());
+    }
+    auto kernel = dyn_cast<nn::KernelOp>(op);
+    if (!kernel)
+      continue;
+    std::vector<Memory> memory(op.getNumOperands() + op.getNumResults());
+    std::vector<void *> buffers;
+    int64_t longest = 1;
+    for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
+      memory[i].allocate(nn::byteSize(operand.getType()));
+      ev::toBytes(known[*graph.number(operand)], memory[i].bytes.data());
+      longest = std::max<int64_t>(longest, nn::tensorType(operand).getNumElements());
+    }
+    for (auto [i, result] : llvm::enumerate(op.getResults()))
+      memory[op.getNumOperands() + i].allocate(nn::byteSize(result.getType()));
+    for (Memory &each : memory)
+      buffers.push_back(each.bytes.data());
+    compiled.run(kernel, buffers);
+    for (auto [i, result] : llvm::enumerate(op.getResults())) {
+      const Memory &each = memory[op.getNumOperands() + i];
+      ASSERT_TRUE(each.intact()) << "kernel " << kernel.getLabel().str() << " writes past result " << i;
+      int64_t id = *graph.number(result);
+      ev::Tensor got = ev::fromBytes(known[id].type, each.bytes.data());
+      // f32 rounding of up to some dozen operations and a sum over `longest`
+      // terms: 2^-23 * (64 + sqrt(longest)) of the largest value around.
+      double scale = 1;
+      for (double x : known[id].real)
+        scale = std::max(scale, std::fabs(x));
+      double tolerance = 1.2e-7 * (64 + 4 * std::sqrt(double(longest))) * scale;
+      for (size_t k = 0; k < got.real.size(); ++k) {
+        if (std::isnan(known[id].real[k]) && std::isnan(got.real[k]))
+          continue;
+        if (got.real[k] == known[id].real[k]) // infinities
+          continue;
+        if (std::fabs(got.real[k] - known[id].real[k]) > tolerance) {
+          std::string text;
+          llvm::raw_string_ostream(text) << op;
+          FAIL() << "result " << i << " element " << k << ": " << got.real[k] << ", expected "
+                 << known[id].real[k] << " within " << tolerance << "\n" << text;
+        }
+      }
+      for (size_t k = 0; k < got.integer.size(); ++k)
+        ASSERT_EQ(got.integer[k], known[id].integer[k]);
+    }
+  }
+}
+
+class RandomKernels : public ::testing::TestWithParam<std::pair<int, bool>> {};
+
+TEST_P(RandomKernels, EqualTheEvaluator) {
+  auto [first, together] = GetParam();
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  loadDialects(context);
+  // Shapes around the vector width: 31, 33 and so on, small and odd ones.
+  SmallVector<SmallVector<int64_t>> menus[] = {{{2, 6}, {2, 4, 3}},
+                                               {{33}, {3, 31}},
+                                               {{5, 64}, {2, 2, 65}},
+                                               {{4, 8, 16}, {1, 7}}};
+  constexpr int kCases = 12;
+  std::vector<Case> cases;
+  Compiled compiled(context);
+  for (int i = 0; i < kCases; ++i) {
+    cases.push_back(randomCase(context, first + i, menus[i % 4]));
+    fuse(context, *cases.back().module, together);
+    cases.back().function.walk([&](nn::KernelOp kernel) { compiled.add(kernel); });
+    ASSERT_FALSE(HasFatalFailure()) << "seed " << first + i;
+  }
+  compiled.link();
+  ASSERT_FALSE(HasFatalFailure());
+  for (int i = 0; i < kCases; ++i) {
+    SCOPED_TRACE("seed " + std::to_string(first + i));
+    checkKernels(cases[i], compiled, first + i);
+    if (HasFatalFailure())
+      return;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomKernels,
+                         ::testing::Values(std::pair(0, true), std::pair(12, true),
+                                           std::pair(24, true), std::pair(36, true),
+                                           std::pair(0, false)));
+
+} // namespace

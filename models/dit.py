@@ -103,3 +103,18 @@ class DiT(nn.Module):
         x = x.reshape(batch, self.grid, self.grid, self.patch, self.patch, self.channels)
         return x.permute(0, 5, 1, 3, 2, 4).reshape(
             batch, self.channels, self.grid * self.patch, self.grid * self.patch)
+
+
+def dit_tiny() -> DiT:
+    """15 k parameters on 1x8x8, 3 labels and "no class": for goldens."""
+    return DiT(size=8, channels=1, patch=2, width=16, depth=2, heads=2, classes=3)
+
+
+def dit_fashion() -> DiT:
+    """4.2 M parameters on 1x32x32, 10 labels: Fashion-MNIST, padded."""
+    return DiT(size=32, channels=1, patch=4, width=192, depth=6, heads=6, classes=10)
+
+
+def dit_s2() -> DiT:
+    """DiT-S/2, 33 M parameters, on 4x32x32 latents, 1000 labels."""
+    return DiT(size=32, channels=4, patch=2, width=384, depth=12, heads=6, classes=1000)

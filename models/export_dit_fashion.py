@@ -11,19 +11,15 @@ from pathlib import Path
 import onnx
 import torch
 
-from dit import DiT
+from dit import dit_fashion
 from graph_only import graph_only
 from onnx_names import export_named
-
-
-def make() -> DiT:
-    return DiT(size=32, channels=1, patch=4, width=192, depth=6, heads=6, classes=10)
 
 
 def main(out: Path) -> None:
     inputs = {"sample": torch.randn(2, 1, 32, 32), "timestep": torch.tensor([120.0, 800.0]),
               "class_labels": torch.tensor([1, 10])}
-    onnx.save(graph_only(export_named(make().eval(), inputs, opset=23), make), out)
+    onnx.save(graph_only(export_named(dit_fashion().eval(), inputs, opset=23), dit_fashion), out)
 
 
 if __name__ == "__main__":

@@ -11,19 +11,15 @@ from pathlib import Path
 import onnx
 import torch
 
-from dit import DiT
+from dit import dit_s2
 from graph_only import graph_only
 from onnx_names import export_named
-
-
-def make() -> DiT:
-    return DiT(size=32, channels=4, patch=2, width=384, depth=12, heads=6, classes=1000)
 
 
 def main(out: Path) -> None:
     inputs = {"sample": torch.randn(2, 4, 32, 32), "timestep": torch.tensor([120.0, 800.0]),
               "class_labels": torch.tensor([1, 1000])}
-    onnx.save(graph_only(export_named(make().eval(), inputs, opset=23), make), out)
+    onnx.save(graph_only(export_named(dit_s2().eval(), inputs, opset=23), dit_s2), out)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import torch
 
-from dit import DiT
+from dit import dit_tiny
 from goldens import export_all, perturb, write_golden
 
 
 def main(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
-    model = DiT(size=8, channels=1, patch=2, width=16, depth=2, heads=2, classes=3).eval()
+    model = dit_tiny().eval()
     perturb(model)
     inputs = {"sample": torch.randn(2, 1, 8, 8), "timestep": torch.tensor([120.0, 800.0]),
               "class_labels": torch.tensor([1, 3])}

@@ -32,6 +32,12 @@ public:
     DIFFRUN_RETURN_IF_ERROR(importGraphs());
     DIFFRUN_RETURN_IF_ERROR(findRoles());
     DIFFRUN_RETURN_IF_ERROR(findTrainable());
+    if (recipe.weights == "init")
+      for (auto parameter : firstModel().getOps<train::ParameterOp>())
+        if (!parameter.getInit())
+          return Status::invalid(file.path() + ": does not say how parameter \"" +
+                                     parameter.getSymName().str() + "\" is drawn",
+                                 "use weights: model, or a graph-only model");
     buildInit();
     DIFFRUN_RETURN_IF_ERROR(buildStep("step", NoiseSource::kDraw));
     if (recipe.objective.kind == "diffusion")
@@ -187,7 +193,7 @@ private:
       std::string name = parameter.getSymName().str();
       RankedTensorType type = typeOf(parameter);
       Attribute init = parameter.getInit().value_or(Attribute());
-      bool draws = !!init;
+      bool draws = init && !recipe.weightsAreFile();
       Value weight = draws ? drawn(e, init, type, zero) : e.read(kModel, name, "weight", type);
       if (draws)
         e.commit(kModel, name, "weight", weight);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -89,6 +90,10 @@ Status check(const Recipe &recipe) {
 }
 
 } // namespace
+
+std::string Recipe::weightsPath() const {
+  return (std::filesystem::path(path).parent_path() / weights).string();
+}
 
 bool matchesPattern(const std::string &pattern, const std::string &name) {
   size_t p = 0, n = 0, star = std::string::npos, mark = 0;

@@ -64,6 +64,11 @@ struct Recipe {
   std::vector<std::string> trainable = {"*"};
   int64_t seed = 0;
   std::map<std::string, int64_t> dimensions; ///< symbolic dimensions beside the batch
+
+  /// Whether `weights` names a file, and that file's path (relative to the
+  /// recipe).
+  bool weightsAreFile() const { return weights != "model" && weights != "init"; }
+  std::string weightsPath() const;
 };
 
 /// Parses a recipe. Errors (InvalidInput) name file, line, key, and the

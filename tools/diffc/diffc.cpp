@@ -1,5 +1,6 @@
 // diffc: the compiler's command line.
 #include "compiler/import/Importer.h"
+#include "compiler/pipeline/Compile.h"
 #include "dialects/nn/IR/NnDialect.h"
 #include "dialects/train/IR/TrainDialect.h"
 
@@ -78,11 +79,38 @@ Status runImport(const std::string &path, const std::vector<std::string> &dims, 
   return {};
 }
 
+Status runCompile(const CompileOptions &options) {
+  DIFFRUN_ASSIGN(CompileReport report, compile(options));
+  if (report.output.empty()) {
+    fmt::print("{}", report.ir);
+    return {};
+  }
+  for (const std::string &decision : report.decisions)
+    fmt::print("{}\n", decision);
+  fmt::print("{} written in {:.1f} s\n", report.output, report.seconds);
+  return {};
+}
+
+void addCompileOptions(CLI::App &app, CompileOptions &options) {
+  app.add_option("model", options.model, "the ONNX file (default: the recipe's)");
+  app.add_option("--recipe", options.recipe, "how it is trained: recipe.yaml");
+  app.add_option("-o,--output", options.output, "the plan to write (default: MODEL.plan)");
+  app.add_option("--target", options.target, "cpu[:avx2|avx512|avx512bf16|amx]")
+      ->capture_default_str();
+  app.add_option("--weights", options.weights, "model | init | FILE.safetensors");
+  app.add_option("--stop-after", options.stopAfter, "print the IR after a phase: compose, fuse");
+  app.add_flag("!--no-fuse", options.fuse, "one kernel per operator");
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
   CLI::App app{"diffc: compiles diffusion models' training steps from ONNX"};
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
+  CompileOptions options;
+  CLI::App *compileCommand = app.add_subcommand("compile", "Compile a plan (the default)");
+  addCompileOptions(*compileCommand, options);
+  addCompileOptions(app, options);
   CLI::App *import = app.add_subcommand("import", "Print what a model is");
   std::string path;
   std::vector<std::string> dims;
@@ -95,7 +123,7 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  Status status = runImport(path, dims, emitIr);
+  Status status = import->parsed() ? runImport(path, dims, emitIr) : runCompile(options);
   diffrun::report("diffc", status);
   return diffrun::exitCode(status);
 }

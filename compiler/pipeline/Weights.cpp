@@ -1,0 +1,84 @@
+#include "compiler/pipeline/Weights.h"
+
+#include "dialects/nn/IR/Evaluation.h"
+#include "dialects/train/IR/TrainDialect.h"
+#include "runtime/checkpoint/Safetensors.h"
+
+#include <filesystem>
+#include <map>
+#include <optional>
+
+using namespace mlir;
+using diffrun::Result;
+using diffrun::Status;
+
+namespace diffc {
+namespace {
+
+diffrun::FileDType fileType(diffrun::DType dtype) {
+  switch (dtype) {
+  case diffrun::DType::kF64: return diffrun::FileDType::kF64;
+  case diffrun::DType::kF32: return diffrun::FileDType::kF32;
+  case diffrun::DType::kF16: return diffrun::FileDType::kF16;
+  case diffrun::DType::kBF16: return diffrun::FileDType::kBF16;
+  case diffrun::DType::kI64: return diffrun::FileDType::kI64;
+  case diffrun::DType::kI32: return diffrun::FileDType::kI32;
+  case diffrun::DType::kBool: return diffrun::FileDType::kBool;
+  }
+  return diffrun::FileDType::kF32;
+}
+
+/// A tensor of the given file that must fit a parameter.
+Result<std::string> bytesOf(const diffrun::SafetensorsReader &given, const std::string &name,
+                            const diffrun::evaluate::TensorType &type) {
+  const diffrun::SafetensorsView *view = given.find(name);
+  if (!view)
+    return Status::invalid(given.path() + ": has no tensor \"" + name + "\"",
+                           "the names must be the model's own");
+  if (view->shape != type.shape || view->dtype != fileType(type.dtype))
+    return Status::invalid(given.path() + ": tensor \"" + name + "\" is not " + type.str());
+  return std::string(reinterpret_cast<const char *>(view->data), view->bytes);
+}
+
+} // namespace
+
+Status writeWeights(const ModelFile &file, const Recipe &recipe, ModuleOp program,
+                    const std::string &planPath, diffrun::proto::Plan &plan) {
+  std::optional<diffrun::SafetensorsReader> given;
+  if (recipe.weightsAreFile()) {
+    DIFFRUN_ASSIGN(given, diffrun::SafetensorsReader::open(recipe.weightsPath()));
+  }
+  std::map<std::string, const onnx::TensorProto *> tensors;
+  for (const auto &tensor : file.graph().initializer())
+    tensors[tensor.name()] = &tensor;
+  std::vector<std::string> data; // what the entries point into
+  std::vector<std::pair<std::string, diffrun::evaluate::TensorType>> described;
+  for (auto model : program.getOps<train::ModelOp>())
+    for (auto parameter : model.getOps<train::ParameterOp>()) {
+      std::string name = parameter.getSymName().str();
+      DIFFRUN_ASSIGN(auto type, nn::evaluationType(parameter.getType()));
+      std::string bytes;
+      if (given) {
+        DIFFRUN_ASSIGN(bytes, bytesOf(*given, name, type));
+      } else {
+        if (parameter.getInit())
+          continue;
+        DIFFRUN_ASSIGN(bytes, file.bytes(*tensors.at(name)));
+      }
+      data.push_back(std::move(bytes));
+      described.emplace_back(name, type);
+    }
+  if (data.empty())
+    return {};
+  std::vector<diffrun::SafetensorsEntry> entries;
+  for (size_t i = 0; i < data.size(); ++i)
+    entries.push_back({described[i].first, fileType(described[i].second.dtype),
+                       described[i].second.shape, data[i].data()});
+  std::filesystem::path path = std::filesystem::path(planPath).replace_extension(".safetensors");
+  DIFFRUN_RETURN_IF_ERROR(diffrun::SafetensorsWriter::write(path.string(), entries, {}));
+  plan.mutable_weights()->set_file(path.filename().string());
+  plan.mutable_weights()->set_bytes(static_cast<int64_t>(std::filesystem::file_size(path)));
+  return {};
+}
+
+} // namespace diffc

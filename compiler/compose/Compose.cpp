@@ -187,7 +187,7 @@ private:
   /// Draws or copies the first state: weights as they are initialised, each
   /// average a copy of its weight. Moments and counters start at zero.
   void buildInit() {
-    EntryBuilder e(*composed.program, "init", int64_t{1} << 24);
+    EntryBuilder e(*composed.program, "init", int64_t{1} << 24, recipe.seed);
     Value zero = e.integer(0);
     for (auto parameter : firstModel().getOps<train::ParameterOp>()) {
       std::string name = parameter.getSymName().str();
@@ -244,7 +244,7 @@ private:
   }
 
   Status buildStep(const std::string &name, NoiseSource source) {
-    EntryBuilder e(*composed.program, name, nextUses());
+    EntryBuilder e(*composed.program, name, nextUses(), recipe.seed);
     Value iteration = e.counter("iteration"), step = e.counter("step");
     train::GraphOp graph = graphOf(recipe.batch);
     auto inputs = inputsOf(graph);
@@ -376,7 +376,7 @@ private:
   }
 
   Status buildEval(const EntryRecipe &entry) {
-    EntryBuilder e(*composed.program, "eval", nextUses());
+    EntryBuilder e(*composed.program, "eval", nextUses(), recipe.seed);
     train::GraphOp graph = graphOf(entry.batch);
     // The draws of an evaluation are counted by a plan scalar: the same ones
     // each time unless asked otherwise.
@@ -390,7 +390,7 @@ private:
   }
 
   void buildDenoise(const EntryRecipe &entry) {
-    EntryBuilder e(*composed.program, "denoise", nextUses());
+    EntryBuilder e(*composed.program, "denoise", nextUses(), recipe.seed);
     train::GraphOp graph = graphOf(entry.batch);
     SmallVector<Value> operands;
     for (const GraphInput &input : inputsOf(graph))

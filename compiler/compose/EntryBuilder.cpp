@@ -4,8 +4,9 @@ using namespace mlir;
 
 namespace diffc {
 
-EntryBuilder::EntryBuilder(ModuleOp module, const std::string &name, int64_t firstUse)
-    : b(module.getContext()), nextUse(firstUse) {
+EntryBuilder::EntryBuilder(ModuleOp module, const std::string &name, int64_t firstUse,
+                           int64_t seed)
+    : b(module.getContext()), nextUse(firstUse), seed(seed) {
   b.setInsertionPointToEnd(module.getBody());
   Location loc = NameLoc::get(b.getStringAttr(name));
   entry = b.create<train::EntryOp>(loc, name, b.getFunctionType({}, {}), ArrayAttr(), ArrayAttr());
@@ -62,8 +63,8 @@ void EntryBuilder::output(const std::string &name, Value value) {
 
 Value EntryBuilder::draw(const std::string &distribution, ArrayRef<int64_t> shape,
                          Value iteration) {
-  Value seed = scalar("seed", b.getI64Type(), 0);
-  return b.create<train::DrawOp>(loc(), RankedTensorType::get(shape, f32()), seed, iteration,
+  Value key = scalar("seed", b.getI64Type(), static_cast<double>(seed));
+  return b.create<train::DrawOp>(loc(), RankedTensorType::get(shape, f32()), key, iteration,
                                  integer(0), distribution, nextUse++);
 }
 

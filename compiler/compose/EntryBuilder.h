@@ -13,8 +13,9 @@ namespace diffc {
 /// broadcasting; constants take the element type of the other side.
 class EntryBuilder {
 public:
-  /// Starts entry `name` at the end of `module`. `firstUse` numbers its draws.
-  EntryBuilder(mlir::ModuleOp module, const std::string &name, int64_t firstUse);
+  /// Starts entry `name` at the end of `module`. `firstUse` numbers its draws,
+  /// `seed` is the initial value of the plan scalar of that name.
+  EntryBuilder(mlir::ModuleOp module, const std::string &name, int64_t firstUse, int64_t seed);
 
   mlir::OpBuilder &builder() { return b; }
   mlir::Location loc() { return entry.getLoc(); }
@@ -71,7 +72,7 @@ private:
 
   mlir::OpBuilder b;
   train::EntryOp entry;
-  int64_t nextUse;
+  int64_t nextUse, seed;
   std::map<std::string, mlir::Value> inputs, reads;
   llvm::SmallVector<mlir::Attribute> argumentAttributes, slots, names;
   llvm::SmallVector<mlir::Type> argumentTypes;

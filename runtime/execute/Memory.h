@@ -1,0 +1,39 @@
+// Big pieces of memory that live as long as a program.
+#pragma once
+
+#include "runtime/core/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace diffrun {
+
+/// Zeroed pages, page-aligned; given back when it goes.
+class Memory {
+public:
+  Memory() = default;
+  Memory(Memory &&other) noexcept { *this = std::move(other); }
+  Memory &operator=(Memory &&other) noexcept {
+    std::swap(base, other.base);
+    std::swap(size, other.size);
+    return *this;
+  }
+  ~Memory();
+
+  /// Errors: Machine naming `what`, the bytes asked for and those free.
+  static Result<Memory> allocate(int64_t bytes, const std::string &what);
+
+  char *data() const { return base; }
+  int64_t bytes() const { return size; }
+
+private:
+  char *base = nullptr;
+  int64_t size = 0;
+};
+
+/// Bytes of the process in memory: now, and at most so far (VmRSS, VmHWM).
+int64_t residentBytes();
+int64_t peakResidentBytes();
+
+} // namespace diffrun

@@ -34,14 +34,13 @@ std::string labelOf(ArrayRef<Operation *> ops) {
   return label;
 }
 
-/// Builds a region operator from `ops`: clones them inside, with splat
-/// constants and read-through moves, and replaces what is used outside.
-template <typename RegionOp>
-RegionOp buildRegion(OpBuilder &builder, ArrayRef<Operation *> ops, StringRef label) {
+/// Builds a kernel from `ops`: clones them inside, with splat constants and
+/// read-through moves, and replaces what is used outside.
+nn::KernelOp buildKernel(OpBuilder &builder, ArrayRef<Operation *> ops, StringRef label) {
   DenseSet<Operation *> inside(ops.begin(), ops.end());
   // Only loop nests compute with constants and read through moves; the other
   // kernels and the calls take memory as it is.
-  bool isLoops = isLoopNest(ops.front()) && std::is_same_v<RegionOp, nn::KernelOp>;
+  bool isLoops = isLoopNest(ops.front());
   SmallVector<Operation *> pulled; // cloned in, but left in place
   llvm::SetVector<Value> inputs;
   DenseSet<Operation *> visited;
@@ -77,7 +76,7 @@ RegionOp buildRegion(OpBuilder &builder, ArrayRef<Operation *> ops, StringRef la
     if (!llvm::is_contained(locations, op->getLoc()))
       locations.push_back(op->getLoc());
   Location loc = builder.getFusedLoc(locations);
-  auto region = builder.create<RegionOp>(loc, types, label, inputs.getArrayRef());
+  auto region = builder.create<nn::KernelOp>(loc, types, label, inputs.getArrayRef());
   Block &block = region.getBody().emplaceBlock();
   IRMapping mapping;
   for (Value input : inputs)
@@ -102,6 +101,34 @@ RegionOp buildRegion(OpBuilder &builder, ArrayRef<Operation *> ops, StringRef la
   for (Operation *op : llvm::reverse(ops))
     op->erase();
   return region;
+}
+
+/// Builds a call from a library operator and, where there is one, the bias that
+/// is added to its result. Operands keep their order, and come twice where they
+/// are used twice: the library knows them by position.
+void buildCall(OpBuilder &builder, nn::LibraryOpInterface main, nn::AddOp bias) {
+  SmallVector<Value> inputs(main->getOperands());
+  Value result = main->getResult(0);
+  if (bias)
+    inputs.push_back(bias.getLhs() == result ? bias.getRhs() : bias.getLhs());
+  Operation *last = bias ? bias.getOperation() : main.getOperation();
+  Location loc = bias ? builder.getFusedLoc({main.getLoc(), bias.getLoc()}) : main.getLoc();
+  auto call = builder.create<nn::CallOp>(loc, last->getResultTypes(),
+                                         main->getName().stripDialect(), inputs);
+  Block &block = call.getBody().emplaceBlock();
+  for (Value input : inputs)
+    block.addArgument(input.getType(), input.getLoc());
+  OpBuilder body = OpBuilder::atBlockEnd(&block);
+  Operation *copy = body.clone(*main);
+  copy->setOperands(block.getArguments().take_front(main->getNumOperands()));
+  Value value = copy->getResult(0);
+  if (bias)
+    value = body.create<nn::AddOp>(bias.getLoc(), value, block.getArguments().back());
+  body.create<nn::YieldOp>(loc, value);
+  last->getResult(0).replaceAllUsesWith(call.getResult(0));
+  if (bias)
+    bias.erase();
+  main.erase();
 }
 
 /// The addition of a bias to a library call's result that nothing else reads.
@@ -163,12 +190,8 @@ struct FuseKernels final : impl::FuseKernelsBase<FuseKernels> {
       if (auto call = dyn_cast<nn::LibraryOpInterface>(op))
         calls.push_back(call);
     for (nn::LibraryOpInterface call : calls) {
-      SmallVector<Operation *> ops{call};
-      if (fuse)
-        if (nn::AddOp bias = biasOf(call))
-          ops.push_back(bias);
       builder.setInsertionPoint(call);
-      buildRegion<nn::CallOp>(builder, ops, call->getName().stripDialect());
+      buildCall(builder, call, fuse ? biasOf(call) : nn::AddOp());
     }
     for (Operation &op : block)
       if (!staysOutside(&op) && !supported(&op))
@@ -179,7 +202,7 @@ struct FuseKernels final : impl::FuseKernelsBase<FuseKernels> {
       // Where the last member stands every operand is there; users that stand
       // earlier are sorted behind it below.
       builder.setInsertionPointAfter(cluster->ops.back());
-      buildRegion<nn::KernelOp>(builder, cluster->ops, labelOf(cluster->ops));
+      buildKernel(builder, cluster->ops, labelOf(cluster->ops));
     }
     eraseUnread(block);
     // Moves that something other than a kernel reads have to be written.
@@ -189,7 +212,7 @@ struct FuseKernels final : impl::FuseKernelsBase<FuseKernels> {
         moves.push_back(&op);
     for (Operation *op : moves) {
       builder.setInsertionPointAfter(op);
-      buildRegion<nn::KernelOp>(builder, op, labelOf(op));
+      buildKernel(builder, op, labelOf(op));
     }
     if (!sortTopologically(&block))
       return block.getParentOp()->emitError("fusion made a cycle of kernels");

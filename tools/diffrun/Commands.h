@@ -1,0 +1,36 @@
+// diffrun's commands: each adds its options and returns what runs it.
+#pragma once
+
+#include "runtime/core/Status.h"
+#include "runtime/execute/Program.h"
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <vector>
+
+namespace diffrun {
+
+/// What a command does once its options are parsed.
+using Action = std::function<Status()>;
+
+Action addVerify(CLI::App &app);
+Action addBench(CLI::App &app);
+Action addInfo(CLI::App &app);
+
+/// Loads a plan, makes it ready, and gives its state its first values.
+Result<std::unique_ptr<Program>> openProgram(const std::string &path);
+
+/// Random but fixed data for every role of an entry: pictures in [-1, 1],
+/// labels below 10, weights of 1. For verify and bench.
+class SyntheticData {
+public:
+  explicit SyntheticData(const proto::Entry &entry);
+  const InputData &data() const { return byRole; }
+
+private:
+  std::vector<std::vector<char>> storage;
+  InputData byRole;
+};
+
+} // namespace diffrun

@@ -1,0 +1,25 @@
+// diffrun: runs plans. Flags to library; no Python, no LLVM.
+#include "tools/diffrun/Commands.h"
+
+#include <csignal>
+
+using namespace diffrun;
+
+int main(int argc, char **argv) {
+  // A file-size limit must come as an error of write(), not end the process.
+  std::signal(SIGXFSZ, SIG_IGN);
+  CLI::App app{"diffrun: trains and samples from compiled plans"};
+  app.require_subcommand(1);
+  std::vector<Action> actions = {addVerify(app), addBench(app), addInfo(app)};
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  Status status;
+  for (const Action &action : actions)
+    if (status.ok())
+      status = action();
+  report("diffrun", status);
+  return exitCode(status);
+}

@@ -160,8 +160,9 @@ private:
     SmallVector<int64_t> stores;
     Operation *yield = kernel.getBlock().getTerminator();
     for (size_t i = 0; i < yield->getNumOperands(); ++i)
-      // Inner values are stored in the last pass, when every read is done.
-      if (storedInside(info.stores[i]) && phase == lastPhase)
+      // As soon as it is there, in the pass that has its operands at hand.
+      // Kernels with reductions never share buffers, so no later read suffers.
+      if (storedInside(info.stores[i]) && phase == phases.lookup(yield->getOperand(i)))
         stores.push_back(i);
     if (reductions.empty() && stores.empty())
       return;

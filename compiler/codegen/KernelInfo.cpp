@@ -356,7 +356,10 @@ private:
       if (!info.reduced[d])
         rows *= info.extents[d];
     int64_t width = 1;
-    while (width < std::min<int64_t>(last, 32))
+    // Sums down the columns read whole rows of lanes: wide ones, so that each
+    // step takes several cache lines.
+    int64_t widest = info.hasReduction && !info.lastReduced() ? 64 : 32;
+    while (width < std::min<int64_t>(last, widest))
       width *= 2;
     info.lanes = width;
     if (info.lastReduced()) {

@@ -10,7 +10,8 @@ def DecomposeOps : Pass<"nn-decompose"> {
     After:  reduce_max, sub, exp, reduce_sum, reciprocal, mul on the same shape
 
     Every operator with DecomposableOpInterface goes, until none is left; equal
-    parts (a norm's statistics in forward and backward) become one by CSE.
+    parts (a norm's statistics in forward and backward) become one by CSE. A sum
+    over several leading dimensions becomes two, the outermost last.
     Run after autodiff and before fusion, which puts the parts together again
     with their neighbours.
   }];

@@ -38,6 +38,58 @@ bool MatmulOp::acceptsBiasOver(int64_t axis) {
   return axis == tensorType(getResult()).getRank() - 1;
 }
 
+/// True for a transpose that exchanges the last two dimensions and no others.
+static bool exchangesLastTwo(TransposeOp transpose) {
+  ArrayRef<int64_t> permutation = transpose.getPermutation();
+  int64_t rank = permutation.size();
+  if (rank < 2 || permutation[rank - 1] != rank - 2 || permutation[rank - 2] != rank - 1)
+    return false;
+  return llvm::equal(permutation.drop_back(2), llvm::seq<int64_t>(0, rank - 2));
+}
+
+namespace {
+/// matmul(transpose(a), b)  ==>  matmul(a, b) {transpose_a flipped}; also b
+struct AbsorbOperandTranspose final : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(MatmulOp matmul, PatternRewriter &rewriter) const override {
+    Value operands[] = {matmul.getLhs(), matmul.getRhs()};
+    bool flags[] = {matmul.getTransposeA(), matmul.getTransposeB()};
+    bool found = false;
+    for (int i = 0; i < 2; ++i)
+      if (auto transpose = operands[i].getDefiningOp<TransposeOp>();
+          transpose && exchangesLastTwo(transpose)) {
+        operands[i] = transpose.getInput();
+        flags[i] = !flags[i];
+        found = true;
+      }
+    if (!found)
+      return rewriter.notifyMatchFailure(matmul, "no operand is transposed");
+    rewriter.replaceOpWithNewOp<MatmulOp>(matmul, operands[0], operands[1], flags[0], flags[1]);
+    return success();
+  }
+};
+
+/// transpose(matmul(a, b))  ==>  matmul(b, a) with both flags exchanged and
+/// flipped, where nothing else reads the product
+struct AbsorbResultTranspose final : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(TransposeOp transpose, PatternRewriter &rewriter) const override {
+    auto matmul = transpose.getInput().getDefiningOp<MatmulOp>();
+    if (!matmul || !matmul->hasOneUse() || !exchangesLastTwo(transpose))
+      return rewriter.notifyMatchFailure(transpose, "not the only reader of a product");
+    rewriter.replaceOpWithNewOp<MatmulOp>(transpose, matmul.getRhs(), matmul.getLhs(),
+                                          !matmul.getTransposeB(), !matmul.getTransposeA());
+    return success();
+  }
+};
+} // namespace
+
+void MatmulOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<AbsorbOperandTranspose, AbsorbResultTranspose>(context);
+}
+
 // Rows of all leading dimensions as one matrix.
 static Value flattenRows(OpBuilder &builder, Value value) {
   ArrayRef<int64_t> shape = tensorType(value).getShape();

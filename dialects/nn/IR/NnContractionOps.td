@@ -19,7 +19,7 @@ def Nn_MatmulOp : Nn_Op<"matmul", [Nn_Differentiable, Nn_Costed, Nn_Library]> {
   let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat =
       "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)";
-  let hasFolder = 0;
+  let hasCanonicalizer = 1; // a transposed operand or result becomes flags
 }
 
 class Nn_ConvolutionBase<string mnemonic, list<Trait> traits = []>

@@ -14,12 +14,17 @@ namespace diffrun {
 /// What a command does once its options are parsed.
 using Action = std::function<Status()>;
 
+Action addTrain(CLI::App &app);
+Action addSample(CLI::App &app);
 Action addVerify(CLI::App &app);
 Action addBench(CLI::App &app);
 Action addInfo(CLI::App &app);
 
 /// Loads a plan, makes it ready, and gives its state its first values.
 Result<std::unique_ptr<Program>> openProgram(const std::string &path);
+
+/// Sets plan scalars from NAME=NUMBER. Errors: Usage for other forms.
+Status setScalars(Program &program, const std::vector<std::string> &settings);
 
 /// Random but fixed data for every role of an entry: pictures in [-1, 1],
 /// labels below 10, weights of 1. For verify and bench.

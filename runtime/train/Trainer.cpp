@@ -1,0 +1,210 @@
+#include "runtime/train/Trainer.h"
+
+#include "runtime/metrics/Metrics.h"
+#include "runtime/train/StateFiles.h"
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <unistd.h>
+
+namespace diffrun {
+namespace {
+
+const proto::Input *inputOf(const proto::Entry &entry, const std::string &role) {
+  for (const proto::Input &input : entry.inputs())
+    if (!input.scalar() && input.role() == role)
+      return &input;
+  return nullptr;
+}
+
+class Trainer {
+public:
+  Trainer(Program &program, const TrainOptions &options)
+      : program(program), options(options), store(options.run, options.keep) {}
+
+  Status run() {
+    entry = program.plan().findEntry("step");
+    if (!entry)
+      return Status::invalid(program.plan().path() + ": has no entry step to train with");
+    DIFFRUN_RETURN_IF_ERROR(startOrResume());
+    DIFFRUN_RETURN_IF_ERROR(openData());
+    if (iteration() >= options.steps)
+      say("nothing to do: " + std::to_string(iteration()) + " steps are done");
+    DIFFRUN_RETURN_IF_ERROR(loop());
+    // The plot is for people; a machine without gnuplot trains all the same.
+    if (Status plotted = plotLoss(options.run + "/metrics.jsonl", options.run + "/loss.png");
+        !plotted)
+      say("warning: no loss.png: " + plotted.message());
+    return {};
+  }
+
+private:
+  void say(const std::string &line) const {
+    if (options.log)
+      options.log(line);
+  }
+
+  int64_t counter(const std::string &name) const {
+    int64_t slot = program.plan().findSlot(name, "value"), value = 0;
+    if (slot >= 0)
+      std::memcpy(&value, program.slotData(slot), 8);
+    return value;
+  }
+  int64_t iteration() const { return counter("iteration"); }
+
+  Status startOrResume() {
+    namespace fs = std::filesystem;
+    data = options.data;
+    flip = options.flip;
+    bool exists = fs::exists(options.run + "/checkpoints");
+    if (!options.resume) {
+      if (exists)
+        return Status::invalid(options.run + ": holds a run already",
+                               "go on with --resume, or name another folder with --out");
+      std::error_code error;
+      fs::create_directories(options.run, error);
+      if (error)
+        return Status::machine(options.run + ": cannot be made: " + error.message());
+      return openLogs(0);
+    }
+    DIFFRUN_ASSIGN(CheckpointInfo checkpoint, store.newest());
+    for (const std::string &skipped : checkpoint.skipped)
+      say("warning: skipped a broken checkpoint: " + skipped);
+    DIFFRUN_RETURN_IF_ERROR(restore(program, checkpoint));
+    consumed = checkpoint.state.value("consumed", int64_t{0});
+    if (data.empty()) {
+      data = checkpoint.state.value("data", std::string());
+      flip = checkpoint.state.value("flip", false);
+    }
+    for (auto &[name, value] :
+         checkpoint.state.value("scalars", nlohmann::json::object()).items())
+      if (value.is_number() && !overridden(name))
+        DIFFRUN_RETURN_IF_ERROR(program.setScalar(name, value.get<double>()));
+    say("resumed at step " + std::to_string(iteration()) + " from " + checkpoint.folder);
+    return openLogs(iteration());
+  }
+
+  /// Whether the command line gave a scalar a value other than the plan's.
+  bool overridden(const std::string &name) const {
+    for (const proto::Input &input : entry->inputs())
+      if (input.scalar() && input.name() == name)
+        return program.scalar(name) != input.initial();
+    return true;
+  }
+
+  Status openLogs(int64_t step) {
+    DIFFRUN_RETURN_IF_ERROR(metrics.open(options.run + "/metrics.jsonl", step));
+    return events.open(options.run);
+  }
+
+  Status openData() {
+    const proto::Input *pictures = inputOf(*entry, "clean");
+    if (!pictures)
+      pictures = inputOf(*entry, "noisy");
+    if (!pictures || pictures->type().shape_size() != 4 || pictures->type().dtype() != proto::F32)
+      return Status::invalid(program.plan().path() +
+                                 ": its step takes no pictures [batch, channels, height, width]",
+                             "diffrun train reads pictures; other data are not supported yet");
+    ImageShape shape{pictures->type().shape(1), pictures->type().shape(2),
+                     pictures->type().shape(3)};
+    if (data.empty())
+      return Status::usage("no data are given", "--data fashion-mnist, or a folder of pictures");
+    DIFFRUN_ASSIGN(dataset, openDataset(data, "train", shape));
+    if (const proto::Input *labels = inputOf(*entry, "label"); labels && dataset->classes().empty())
+      return Status::invalid(data + ": has no labels, and the model needs them",
+                             "sort the pictures into a folder per class");
+    say(dataset->describe());
+    LoaderOptions loading;
+    loading.batch = pictures->type().shape(0);
+    loading.seed = static_cast<uint64_t>(program.scalar("seed"));
+    loading.threads = options.loaderThreads;
+    loading.flip = flip;
+    loading.consumed = consumed;
+    DIFFRUN_ASSIGN(loader, Loader::create(*dataset, shape.elements(), loading));
+    return {};
+  }
+
+  Status loop() {
+    Progress progress(iteration(), options.steps, inputOf(*entry, "sample_weight")
+                                                      ? inputOf(*entry, "sample_weight")
+                                                            ->type().shape(0)
+                                                      : 1);
+    bool terminal = isatty(2) && !options.quiet;
+    while (iteration() < options.steps) {
+      DIFFRUN_RETURN_IF_ERROR(step());
+      int64_t done = iteration();
+      float loss = program.outputFloat("step", "loss");
+      if (done % options.logEvery == 0 || done == options.steps) {
+        Scalars scalars{{"loss", loss},
+                        {"norm", program.outputFloat("step", "norm")},
+                        {"lr", program.outputFloat("step", "lr")},
+                        {"optimizer_steps", static_cast<double>(counter("step"))}};
+        DIFFRUN_RETURN_IF_ERROR(metrics.write(done, scalars));
+        DIFFRUN_RETURN_IF_ERROR(events.write(done, scalars));
+      }
+      if (!std::isfinite(loss))
+        say("warning: step " + std::to_string(done) + ": the loss is not finite, skipped");
+      if (terminal)
+        std::fprintf(stderr, "\r%s  ", progress.line(done, loss).c_str());
+      else if (!options.quiet && (done % 50 == 0 || done == options.steps))
+        say(progress.line(done, loss));
+      bool last = done == options.steps;
+      if (last || (options.saveEvery && done % options.saveEvery == 0))
+        DIFFRUN_RETURN_IF_ERROR(save());
+    }
+    if (terminal)
+      std::fprintf(stderr, "\n");
+    return {};
+  }
+
+  Status step() {
+    DIFFRUN_RETURN_IF_ERROR(loader->next(batch));
+    InputData inputs;
+    inputs["clean"] = inputs["noisy"] = inputs["target"] = batch.images.data();
+    inputs["sample_weight"] = batch.weights.data();
+    inputs["label"] = batch.labels.data();
+    if (const proto::Input *label = inputOf(*entry, "label");
+        label && label->type().dtype() == proto::I32) {
+      narrow.assign(batch.labels.begin(), batch.labels.end());
+      inputs["label"] = narrow.data();
+    }
+    return program.run("step", inputs);
+  }
+
+  Status save() {
+    nlohmann::json scalars = nlohmann::json::object();
+    for (const proto::Input &input : entry->inputs())
+      if (input.scalar())
+        scalars[input.name()] = program.scalar(input.name());
+    nlohmann::json state = {{"counters", countersOf(program)},
+                            {"consumed", loader->consumed()},
+                            {"data", data},
+                            {"flip", flip},
+                            {"scalars", scalars},
+                            {"plan", program.plan().plan().name()}};
+    return store.save(iteration(), tensorsOf(program), state);
+  }
+
+  Program &program;
+  const TrainOptions &options;
+  CheckpointStore store;
+  const proto::Entry *entry = nullptr;
+  std::string data;
+  bool flip = false;
+  int64_t consumed = 0;
+  std::unique_ptr<Dataset> dataset;
+  std::unique_ptr<Loader> loader;
+  Batch batch;
+  std::vector<int32_t> narrow;
+  MetricsFile metrics;
+  EventFile events;
+};
+
+} // namespace
+
+Status train(Program &program, const TrainOptions &options) {
+  return Trainer(program, options).run();
+}
+
+} // namespace diffrun

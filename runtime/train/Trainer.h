@@ -1,0 +1,32 @@
+// The training loop around a compiled step.
+#pragma once
+
+#include "runtime/data/Loader.h"
+#include "runtime/execute/Program.h"
+
+#include <functional>
+#include <string>
+
+namespace diffrun {
+
+struct TrainOptions {
+  std::string run;             ///< the run's folder
+  std::string data;            ///< a data set; with resume the run's own if empty
+  int64_t steps = 1000;        ///< iterations in all, those before a resume included
+  bool resume = false;
+  bool flip = false;           ///< mirror half of the pictures
+  int loaderThreads = 2;
+  int64_t saveEvery = 0;       ///< iterations between checkpoints; 0: only at the end
+  int keep = 3;                ///< checkpoints to keep
+  int64_t logEvery = 1;
+  std::function<void(const std::string &)> log; ///< lines for people
+  bool quiet = false;          ///< no progress line
+};
+
+/// Trains `program` (already initialised). Writes RUN/metrics.jsonl, TensorBoard
+/// events, RUN/checkpoints and RUN/loss.png. A resumed run continues bit for
+/// bit. Errors: InvalidInput for data that do not suit the plan or a run folder
+/// that holds a run already; Machine for a full disk.
+Status train(Program &program, const TrainOptions &options);
+
+} // namespace diffrun

@@ -1,0 +1,80 @@
+// diffrun train: trains a plan on pictures.
+#include "runtime/train/Trainer.h"
+#include "tools/diffrun/Commands.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+namespace diffrun {
+namespace {
+
+struct Options {
+  std::string plan;
+  TrainOptions train;
+  std::vector<std::string> scalars;
+};
+
+Status run(const Options &options) {
+  DIFFRUN_ASSIGN(auto program, openProgram(options.plan));
+  DIFFRUN_RETURN_IF_ERROR(setScalars(*program, options.scalars));
+  if (!options.scalars.empty()) // a seed also draws the first weights
+    DIFFRUN_RETURN_IF_ERROR(program->initialize());
+  TrainOptions train = options.train;
+  train.log = [](const std::string &line) {
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  };
+  DIFFRUN_RETURN_IF_ERROR(diffrun::train(*program, train));
+  int64_t measured = peakResidentBytes() - program->residentBefore();
+  fmt::print("memory: {:.1f} MiB planned, {:.1f} MiB measured\n",
+             static_cast<double>(program->plannedBytes()) / 1048576,
+             static_cast<double>(measured) / 1048576);
+  return {};
+}
+
+} // namespace
+
+Status setScalars(Program &program, const std::vector<std::string> &settings) {
+  for (const std::string &setting : settings) {
+    size_t equals = setting.find('=');
+    char *end = nullptr;
+    double value = equals == std::string::npos
+                       ? 0
+                       : std::strtod(setting.c_str() + equals + 1, &end);
+    if (equals == std::string::npos || end == setting.c_str() + equals + 1 || *end)
+      return Status::usage("--set " + setting + " is not NAME=NUMBER");
+    DIFFRUN_RETURN_IF_ERROR(program.setScalar(setting.substr(0, equals), value));
+  }
+  return {};
+}
+
+Action addTrain(CLI::App &app) {
+  auto options = std::make_shared<Options>();
+  CLI::App *command = app.add_subcommand("train", "Train a plan on pictures");
+  TrainOptions &train = options->train;
+  command->add_option("plan", options->plan, "the plan")->required();
+  command->add_option("--out", train.run, "the run's folder")->required();
+  command->add_option("--data", train.data,
+                      "fashion-mnist, a folder of IDX files, or a folder of pictures");
+  command->add_option("--steps", train.steps, "steps in all")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  command->add_flag("--resume", train.resume, "go on from the newest checkpoint");
+  command->add_flag("--flip", train.flip, "mirror half of the pictures");
+  command->add_option("--loader-threads", train.loaderThreads, "decoding threads; 0: none")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 64));
+  command->add_option("--save-every", train.saveEvery, "steps between checkpoints; 0: at the end")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--keep", train.keep, "checkpoints to keep")->capture_default_str();
+  command->add_option("--log-every", train.logEvery, "steps between lines of metrics.jsonl")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->add_option("--set", options->scalars, "a plan scalar: NAME=NUMBER (lr, seed, ...)");
+  command->add_flag("--quiet", train.quiet, "no progress");
+  return [=] { return command->parsed() ? run(*options) : Status(); };
+}
+
+} // namespace diffrun

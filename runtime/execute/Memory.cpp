@@ -27,19 +27,26 @@ Memory::~Memory() {
     munmap(base, static_cast<size_t>(size));
 }
 
+Status Memory::check(int64_t bytes, const std::string &what) {
+  int64_t free = procLine("/proc/meminfo", "MemAvailable");
+  if (free >= 0 && bytes > free)
+    return Status::machine(what + " needs " + std::to_string(bytes) +
+                               " bytes of memory, this machine has " + std::to_string(free) +
+                               " free",
+                           "use a smaller batch or model");
+  return {};
+}
+
 Result<Memory> Memory::allocate(int64_t bytes, const std::string &what) {
   Memory memory;
   if (bytes == 0)
     return memory;
-  int64_t free = procLine("/proc/meminfo", "MemAvailable");
-  std::string wish = what + " needs " + std::to_string(bytes) + " bytes";
-  if (free >= 0 && bytes > free)
-    return Status::machine(wish + ", this machine has " + std::to_string(free) + " free",
-                           "use a smaller batch or model");
   void *base = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED)
-    return Status::machine(wish + ", which the system refuses");
+    return Status::machine(what + " needs " + std::to_string(bytes) +
+                               " bytes of memory, which the system refuses",
+                           "raise the limit (ulimit -v), or use a smaller batch or model");
   // Large pages where the system has them: fewer misses on big buffers.
   madvise(base, static_cast<size_t>(bytes), MADV_HUGEPAGE);
   memory.base = static_cast<char *>(base);
@@ -49,5 +56,10 @@ Result<Memory> Memory::allocate(int64_t bytes, const std::string &what) {
 
 int64_t residentBytes() { return procLine("/proc/self/status", "VmRSS"); }
 int64_t peakResidentBytes() { return procLine("/proc/self/status", "VmHWM"); }
+
+void resetPeakResident() {
+  std::ofstream file("/proc/self/clear_refs");
+  file << "5"; // the peak of resident memory, see proc(5)
+}
 
 } // namespace diffrun

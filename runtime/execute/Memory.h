@@ -21,8 +21,13 @@ public:
   }
   ~Memory();
 
-  /// Errors: Machine naming `what`, the bytes asked for and those free.
+  /// Reserves address space; pages come when they are first written.
+  /// Errors: Machine naming `what` and the bytes.
   static Result<Memory> allocate(int64_t bytes, const std::string &what);
+
+  /// Errors: Machine naming `what`, the bytes asked for and those free, if this
+  /// machine cannot hold them.
+  static Status check(int64_t bytes, const std::string &what);
 
   char *data() const { return base; }
   int64_t bytes() const { return size; }
@@ -35,5 +40,7 @@ private:
 /// Bytes of the process in memory: now, and at most so far (VmRSS, VmHWM).
 int64_t residentBytes();
 int64_t peakResidentBytes();
+/// Starts the peak anew at what is resident now, where the system lets us.
+void resetPeakResident();
 
 } // namespace diffrun

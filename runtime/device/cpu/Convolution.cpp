@@ -9,17 +9,9 @@ using Desc = dnnl::memory::desc;
 struct Side {
   Desc plain, inner;
   int64_t offset = -1; ///< of the blocked form in scratch; -1: the same
-  dnnl::reorder in, out;
+  dnnl::reorder move; ///< into the blocked form, or out of it
   dnnl::memory outside, inside;
 };
-
-/// Plain row-major strides.
-Desc dense(const dnnl::memory::dims &shape, dnnl::memory::data_type type) {
-  dnnl::memory::dims strides(shape.size(), 1);
-  for (size_t i = shape.size() - 1; i-- > 0;)
-    strides[i] = strides[i + 1] * shape[i + 1];
-  return Desc(shape, type, strides);
-}
 
 class ConvolutionCall final : public LibraryCall {
 public:
@@ -86,23 +78,31 @@ public:
 
   int64_t scratchBytes() const override { return total; }
 
-  void run(const std::vector<void *> &operands, const std::vector<void *> &results,
-           void *scratch) override {
-    char *base = static_cast<char *>(scratch);
-    for (int i = 0; i < 3; ++i) {
-      Side &side = sides[i];
-      void *data = i < 2 ? operands[i] : results[0];
-      side.outside.set_data_handle(data);
-      side.inside.set_data_handle(side.offset < 0 ? data : base + side.offset);
-      if (i < 2 && side.offset >= 0)
-        side.in.execute(cpuStream(), side.outside, side.inside);
-    }
-    if (hasBias)
-      arguments.at(DNNL_ARG_BIAS).set_data_handle(operands[2]);
-    arguments.at(DNNL_ARG_SCRATCHPAD).set_data_handle(base);
-    primitive.execute(cpuStream(), arguments);
-    if (sides[2].offset >= 0)
-      sides[2].out.execute(cpuStream(), sides[2].inside, sides[2].outside);
+  Status bind(const std::vector<void *> &operands, void *result, void *scratch) override {
+    // Once: giving oneDNN a blocked tensor's memory zeroes its padding.
+    return guarded("convolution", [&] {
+      char *base = static_cast<char *>(scratch);
+      for (int i = 0; i < 3; ++i) {
+        Side &side = sides[i];
+        void *data = i < 2 ? operands[i] : result;
+        side.outside.set_data_handle(data);
+        side.inside.set_data_handle(side.offset < 0 ? data : base + side.offset);
+      }
+      if (hasBias)
+        arguments.at(DNNL_ARG_BIAS).set_data_handle(operands[2]);
+      arguments.at(DNNL_ARG_SCRATCHPAD).set_data_handle(base);
+    });
+  }
+
+  Status run() override {
+    return guarded("convolution", [&] {
+      for (int i = 0; i < 2; ++i)
+        if (sides[i].offset >= 0)
+          sides[i].move.execute(cpuStream(), sides[i].outside, sides[i].inside);
+      primitive.execute(cpuStream(), arguments);
+      if (sides[2].offset >= 0)
+        sides[2].move.execute(cpuStream(), sides[2].inside, sides[2].outside);
+    });
   }
 
 private:
@@ -116,9 +116,9 @@ private:
         side.offset = total;
         total += aligned64(static_cast<int64_t>(side.inner.get_size()));
         if (i < 2)
-          side.in = dnnl::reorder(side.outside, side.inside);
+          side.move = dnnl::reorder(side.outside, side.inside);
         else
-          side.out = dnnl::reorder(side.inside, side.outside);
+          side.move = dnnl::reorder(side.inside, side.outside);
       }
       arguments.emplace(ids[i], side.inside);
     }

@@ -10,10 +10,8 @@ public:
     using Desc = dnnl::memory::desc;
     Desc a(toDims(m.a_shape()), type, toDims(m.a_strides()));
     Desc b(toDims(m.b_shape()), type, toDims(m.b_strides()));
-    dnnl::memory::dims shape = toDims(m.c_shape()), strides(shape.size(), 1);
-    for (size_t i = shape.size() - 1; i-- > 0;)
-      strides[i] = strides[i + 1] * shape[i + 1];
-    Desc c(shape, type, strides);
+    dnnl::memory::dims shape = toDims(m.c_shape());
+    Desc c = dense(shape, type);
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     auto describe = [&] {
@@ -21,10 +19,10 @@ public:
         return dnnl::matmul::desc(a, b, c);
       dnnl::memory::dims row(shape.size(), 1);
       row.back() = shape.back();
-      return dnnl::matmul::desc(a, b, Desc(row, type, dnnl::memory::dims(strides)), c);
+      return dnnl::matmul::desc(a, b, dense(row, type), c);
     };
     dnnl::matmul::primitive_desc pd(describe(), attributes, cpuEngine());
-    scratch = static_cast<int64_t>(pd.scratchpad_desc().get_size());
+    scratch = aligned64(static_cast<int64_t>(pd.scratchpad_desc().get_size()));
     primitive = dnnl::matmul(pd);
     arguments = {{DNNL_ARG_SRC, dnnl::memory(pd.src_desc(), cpuEngine(), nullptr)},
                  {DNNL_ARG_WEIGHTS, dnnl::memory(pd.weights_desc(), cpuEngine(), nullptr)},
@@ -36,15 +34,19 @@ public:
 
   int64_t scratchBytes() const override { return scratch; }
 
-  void run(const std::vector<void *> &operands, const std::vector<void *> &results,
-           void *scratchMemory) override {
-    arguments.at(DNNL_ARG_SRC).set_data_handle(operands[0]);
-    arguments.at(DNNL_ARG_WEIGHTS).set_data_handle(operands[1]);
-    if (operands.size() > 2)
-      arguments.at(DNNL_ARG_BIAS).set_data_handle(operands[2]);
-    arguments.at(DNNL_ARG_DST).set_data_handle(results[0]);
-    arguments.at(DNNL_ARG_SCRATCHPAD).set_data_handle(scratchMemory);
-    primitive.execute(cpuStream(), arguments);
+  Status bind(const std::vector<void *> &operands, void *result, void *scratchMemory) override {
+    return guarded("matmul", [&] {
+      arguments.at(DNNL_ARG_SRC).set_data_handle(operands[0]);
+      arguments.at(DNNL_ARG_WEIGHTS).set_data_handle(operands[1]);
+      if (operands.size() > 2)
+        arguments.at(DNNL_ARG_BIAS).set_data_handle(operands[2]);
+      arguments.at(DNNL_ARG_DST).set_data_handle(result);
+      arguments.at(DNNL_ARG_SCRATCHPAD).set_data_handle(scratchMemory);
+    });
+  }
+
+  Status run() override {
+    return guarded("matmul", [&] { primitive.execute(cpuStream(), arguments); });
   }
 
 private:
@@ -61,21 +63,6 @@ Result<std::unique_ptr<LibraryCall>> makeMatmul(const proto::Matmul &matmul) {
   } catch (const dnnl::error &error) {
     return Status::machine(std::string("oneDNN refuses a matmul: ") + error.what());
   }
-}
-
-Status capLibrary(const std::string &level) {
-  static std::string capped;
-  if (!capped.empty())
-    return capped == level ? Status()
-                           : Status::machine("oneDNN is set to " + capped + " already");
-  dnnl::cpu_isa isa = level == "avx2"       ? dnnl::cpu_isa::avx2
-                      : level == "avx512"     ? dnnl::cpu_isa::avx512_core
-                      : level == "avx512bf16" ? dnnl::cpu_isa::avx512_core_bf16
-                                              : dnnl::cpu_isa::avx512_core_amx;
-  if (dnnl::set_max_cpu_isa(isa) != dnnl::status::success)
-    return Status::internal("oneDNN was used before its instructions were capped");
-  capped = level;
-  return {};
 }
 
 } // namespace diffrun

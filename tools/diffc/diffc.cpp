@@ -1,8 +1,10 @@
 // diffc: the compiler's command line.
 #include "compiler/import/Importer.h"
 #include "compiler/pipeline/Compile.h"
+#include "compiler/report/Report.h"
 #include "dialects/nn/IR/NnDialect.h"
 #include "dialects/train/IR/TrainDialect.h"
+#include "runtime/plan/LoadedPlan.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -102,6 +104,12 @@ void addCompileOptions(CLI::App &app, CompileOptions &options) {
   app.add_flag("!--no-fuse", options.fuse, "one kernel per operator");
 }
 
+Status runInspect(const std::string &path, const ReportOptions &options) {
+  DIFFRUN_ASSIGN(auto plan, diffrun::LoadedPlan::open(path));
+  fmt::print("{}", report(plan.plan(), options));
+  return {};
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -118,12 +126,22 @@ int main(int argc, char **argv) {
   import->add_option("model", path, "the ONNX file")->required();
   import->add_option("--dim", dims, "bind a symbolic dimension: NAME=N");
   import->add_flag("--emit-ir", emitIr, "print the imported IR instead");
+  CLI::App *inspect = app.add_subcommand("inspect", "Print what a plan does");
+  std::string plan;
+  ReportOptions reporting;
+  inspect->add_option("plan", plan, "the plan")->required();
+  inspect->add_flag("--fusion", reporting.fusion, "every operation, and what was not fused");
+  inspect->add_flag("--memory", reporting.memory, "the peak, and who holds it");
+  inspect->add_flag("--kernels", reporting.kernels, "distinct kernels");
+  inspect->add_flag("--json", reporting.json, "for machines");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  Status status = import->parsed() ? runImport(path, dims, emitIr) : runCompile(options);
+  Status status = import->parsed()    ? runImport(path, dims, emitIr)
+                  : inspect->parsed() ? runInspect(plan, reporting)
+                                      : runCompile(options);
   diffrun::report("diffc", status);
   return diffrun::exitCode(status);
 }

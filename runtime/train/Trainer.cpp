@@ -77,8 +77,8 @@ private:
       data = checkpoint.state.value("data", std::string());
       flip = checkpoint.state.value("flip", false);
     }
-    for (auto &[name, value] :
-         checkpoint.state.value("scalars", nlohmann::json::object()).items())
+    const auto scalars = checkpoint.state.value("scalars", nlohmann::json::object());
+    for (auto &[name, value] : scalars.items())
       if (value.is_number() && !overridden(name))
         DIFFRUN_RETURN_IF_ERROR(program.setScalar(name, value.get<double>()));
     say("resumed at step " + std::to_string(iteration()) + " from " + checkpoint.folder);

@@ -5,6 +5,7 @@
 #include "dialects/nn/IR/Builders.h"
 #include "dialects/train/IR/TrainDialect.h"
 #include "runtime/checkpoint/AtomicFile.h"
+#include "runtime/plan/Seal.h"
 
 #include <mlir/Dialect/Func/IR/FuncOps.h>
 #include <mlir/Dialect/LLVMIR/LLVMDialect.h>
@@ -177,6 +178,7 @@ Status writePlan(const proto::Plan &plan, const std::string &path) {
   std::string bytes;
   if (!plan.SerializeToString(&bytes))
     return Status::internal("the plan cannot be serialised (over 2 GiB?)");
+  diffrun::sealPlan(bytes);
   return diffrun::writeFileAtomically(path, bytes);
 }
 

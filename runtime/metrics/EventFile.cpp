@@ -1,6 +1,8 @@
 // TensorBoard's file: records of length, masked CRC, protobuf Event, masked CRC.
 #include "runtime/metrics/Metrics.h"
 
+#include "runtime/core/Checksum.h"
+
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -38,21 +40,11 @@ std::string eventAt() {
 }
 
 uint32_t masked(const std::string &bytes) {
-  uint32_t crc = crc32c(bytes);
+  uint32_t crc = crc32c(bytes.data(), bytes.size());
   return (crc >> 15 | crc << 17) + 0xA282EAD8u;
 }
 
 } // namespace
-
-uint32_t crc32c(const std::string &bytes) {
-  uint32_t crc = ~0u;
-  for (unsigned char byte : bytes) {
-    crc ^= byte;
-    for (int bit = 0; bit < 8; ++bit)
-      crc = crc >> 1 ^ (0x82F63B78u & (0u - (crc & 1)));
-  }
-  return ~crc;
-}
 
 EventFile::~EventFile() {
   if (file)

@@ -48,9 +48,6 @@ private:
   std::FILE *file = nullptr;
 };
 
-/// CRC-32C (Castagnoli) of `bytes`.
-uint32_t crc32c(const std::string &bytes);
-
 /// The progress line: "step 120/1200  loss 0.1234  8.1 steps/s  259 images/s
 /// 2m13s left".
 class Progress {

@@ -15,13 +15,16 @@ constexpr uint32_t kPlanVersion = 1;
 /// Every buffer starts at a multiple of this.
 constexpr int64_t kPlanAlignment = 64;
 
-/// A plan whose every index, offset and size was checked.
+/// A plan whose every index, offset and size was checked, and whose buffers
+/// were proved to hold what its operations expect.
 class LoadedPlan {
 public:
   /// Errors: InvalidInput naming the file and entry or operation; Machine
   /// naming the CPU feature that the plan needs and this machine lacks.
   static Result<LoadedPlan> open(const std::string &path);
-  /// The same for a plan in memory; `path` is for messages.
+  /// The same for a file's bytes; `path` is for messages.
+  static Result<LoadedPlan> parse(const std::string &bytes, const std::string &path);
+  /// The same for a plan in memory, which needs no seal.
   static Result<LoadedPlan> check(proto::Plan plan, const std::string &path);
 
   const proto::Plan &plan() const { return *proto; }

@@ -25,6 +25,9 @@ bool fits(const proto::Buffer &buffer, std::optional<int64_t> elements, int64_t 
 
 Status wrong(const char *what) { return Status::invalid(what); }
 
+/// Types that oneDNN multiplies here.
+bool isComputable(proto::DType dtype) { return dtype == proto::F32 || dtype == proto::BF16; }
+
 /// The last element that a strided matrix reaches, plus one.
 std::optional<int64_t> reach(const Shape &shape, const Shape &strides) {
   if (shape.size() != strides.size() || shape.size() < 2 || !count(shape))
@@ -43,7 +46,7 @@ Status checkMatmul(const proto::Op &op) {
   const proto::Matmul &m = op.matmul();
   if (op.operands_size() != (m.bias() ? 3 : 2) || op.results_size() != 1)
     return wrong("a matmul with the wrong number of buffers");
-  if (!proto::DType_IsValid(m.dtype()) || !isFloat(static_cast<DType>(m.dtype())))
+  if (!isComputable(m.dtype()))
     return wrong("a matmul of a type that it cannot have");
   int64_t each = byteSize(static_cast<DType>(m.dtype()));
   int rank = m.c_shape_size();
@@ -71,8 +74,7 @@ Status checkConvolution(const proto::Op &op) {
     return wrong("a convolution with the wrong number of buffers");
   if (c.bias() && c.kind() != proto::Convolution::FORWARD)
     return wrong("a bias on a backward convolution");
-  if (!proto::Convolution::Kind_IsValid(c.kind()) || !proto::DType_IsValid(c.dtype()) ||
-      !isFloat(static_cast<DType>(c.dtype())))
+  if (!proto::Convolution::Kind_IsValid(c.kind()) || !isComputable(c.dtype()))
     return wrong("a convolution of a kind or type that does not exist");
   int rank = c.x_shape_size(), spatial = rank - 2;
   if (rank < 3 || rank > 5 || c.w_shape_size() != rank || c.y_shape_size() != rank ||
@@ -113,6 +115,8 @@ Status checkConvolution(const proto::Op &op) {
 
 Status checkDraw(const proto::Op &op) {
   const proto::Draw &draw = op.draw();
+  if (!proto::Draw::Distribution_IsValid(draw.distribution()))
+    return wrong("a draw from a distribution that does not exist");
   if (op.operands_size() != 3 || op.results_size() != 1)
     return wrong("a draw with the wrong number of buffers");
   for (const proto::Buffer &operand : op.operands())
@@ -129,6 +133,8 @@ Status checkDraw(const proto::Op &op) {
 } // namespace
 
 Status checkOp(const proto::Op &op) {
+  if (!op.has_launch() && op.scratch_size() > 1)
+    return wrong("a call with more than one scratch buffer");
   switch (op.kind_case()) {
   case proto::Op::kLaunch:
     if (op.launch().symbol().empty() || op.launch().chunks() < 1 ||

@@ -1,10 +1,12 @@
-// Status and 16-bit conversions.
+// Status, checksums and 16-bit conversions.
+#include "runtime/core/Checksum.h"
 #include "runtime/core/DType.h"
 #include "runtime/core/Status.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 
 namespace diffrun {
 namespace {
@@ -49,6 +51,13 @@ TEST(DType, HalfRoundsToNearestEven) {
   EXPECT_EQ(floatToHalf(1.0f + 3 * 0x1p-11f), 0x3c02); // tie: to even
   EXPECT_EQ(floatToHalf(0x1p-25f), 0);                 // tie: to zero
   EXPECT_EQ(floatToHalf(0x1.8p-25f), 1);
+}
+
+TEST(Checksum, IsCastagnoliInAnyPieces) {
+  EXPECT_EQ(crc32c("123456789", 9), 0xE3069283u);
+  EXPECT_EQ(crc32c("", 0), 0u);
+  std::string text(1000, 'x');
+  EXPECT_EQ(crc32c(text.data() + 13, 987, crc32c(text.data(), 13)), crc32c(text.data(), 1000));
 }
 
 TEST(DType, Bfloat16RoundsToNearestEven) {

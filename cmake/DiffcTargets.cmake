@@ -5,14 +5,18 @@
 #       A library of runtime/: sees nothing of LLVM or MLIR.
 #   diffc_mlir_library(NAME SOURCES a.cpp ... [LINK target ...])
 #       A library of dialects/, passes/ or compiler/ (DiffcMlir.cmake).
-#   diffc_unit_test(NAME SOURCES a.cpp ... [LINK target ...] [MLIR])
-#       One GoogleTest binary, one ctest entry.
+#   diffc_unit_test(NAME SOURCES a.cpp ... [LINK target ...] [MLIR] [SANITIZED])
+#       One GoogleTest binary, one ctest entry. Tests of what reads untrusted
+#       files and of the runtime are SANITIZED: `./test` runs them under
+#       AddressSanitizer too (the target of that name builds them).
 
 set(DIFFC_WARNINGS -Wall -Wextra -Wno-unused-parameter)
 if(DIFFC_SANITIZE)
   add_compile_options(-fsanitize=${DIFFC_SANITIZE} -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${DIFFC_SANITIZE})
 endif()
+
+add_custom_target(sanitized)
 
 # One precompiled header for all of runtime/ (the standard library and fmt).
 add_library(diffc_runtime_pch OBJECT ${CMAKE_SOURCE_DIR}/cmake/pch.cpp)
@@ -30,7 +34,7 @@ function(diffc_runtime_library name)
 endfunction()
 
 function(diffc_unit_test name)
-  cmake_parse_arguments(ARG "MLIR" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "MLIR;SANITIZED" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
@@ -44,4 +48,8 @@ function(diffc_unit_test name)
   endif()
   target_compile_definitions(${name} PRIVATE DIFFC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   add_test(NAME ${name} COMMAND ${name})
+  if(ARG_SANITIZED)
+    set_tests_properties(${name} PROPERTIES LABELS sanitized)
+    add_dependencies(sanitized ${name})
+  endif()
 endfunction()

@@ -39,7 +39,10 @@ public:
                                      parameter.getSymName().str() + "\" is drawn",
                                  "use weights: model, or a graph-only model");
     buildInit();
-    DIFFRUN_RETURN_IF_ERROR(buildStep("step", NoiseSource::kDraw));
+    if (recipe.accumulate > 1)
+      DIFFRUN_RETURN_IF_ERROR(buildAccumulation());
+    else
+      DIFFRUN_RETURN_IF_ERROR(buildStep("step", NoiseSource::kDraw));
     if (recipe.objective.kind == "diffusion")
       DIFFRUN_RETURN_IF_ERROR(buildStep("step_fed", NoiseSource::kFed));
     if (auto eval = recipe.entries.find("eval"); eval != recipe.entries.end())
@@ -211,10 +214,10 @@ private:
     SmallVector<int64_t> flat{1, type.getNumElements()};
     Value value;
     if (auto normal = dyn_cast<train::NormalInitAttr>(init))
-      value = e.add(e.mul(e.draw("normal", flat, iteration), e.c(number(normal.getDeviation()))),
+      value = e.add(e.mul(e.draw("normal", flat, iteration, iteration), e.c(number(normal.getDeviation()))),
                     e.c(number(normal.getMean())));
     else if (auto uniform = dyn_cast<train::UniformInitAttr>(init))
-      value = e.add(e.mul(e.draw("uniform", flat, iteration),
+      value = e.add(e.mul(e.draw("uniform", flat, iteration, iteration),
                           e.c(number(uniform.getHigh()) - number(uniform.getLow()))),
                     e.c(number(uniform.getLow())));
     else
@@ -243,21 +246,26 @@ private:
     };
   }
 
-  Status buildStep(const std::string &name, NoiseSource source) {
-    EntryBuilder e(*composed.program, name, nextUses(), recipe.seed);
-    Value iteration = e.counter("iteration"), step = e.counter("step");
-    train::GraphOp graph = graphOf(recipe.batch);
-    auto inputs = inputsOf(graph);
-    DIFFRUN_ASSIGN(LossResult result,
-                   buildLoss(e, recipe, inputs, source, iteration, runner(e, graph, "weight")));
-    SmallVector<Value> weights;
+  /// The trainable parameters with their weights as the entry reads them.
+  struct Trainable {
     SmallVector<train::ParameterOp> parameters;
-    for (auto parameter : firstModel().getOps<train::ParameterOp>())
-      if (trainable.count(parameter.getSymName().str())) {
-        parameters.push_back(parameter);
-        weights.push_back(e.read(kModel, parameter.getSymName().str(), "weight",
-                                 typeOf(parameter)));
-      }
+    SmallVector<Value> weights;
+  };
+  Trainable readTrainable(EntryBuilder &e) {
+    Trainable result;
+    for (auto parameter : firstModel().getOps<train::ParameterOp>()) {
+      std::string name = parameter.getSymName().str();
+      if (!trainable.count(name))
+        continue;
+      result.parameters.push_back(parameter);
+      result.weights.push_back(e.read(kModel, name, "weight", typeOf(parameter)));
+    }
+    return result;
+  }
+
+  /// d(scalar)/d(weight) per trainable parameter; null where it does not reach
+  /// the scalar.
+  Result<SmallVector<Value>> gradientsOf(EntryBuilder &e, Value scalar, Trainable &all) {
     std::string reason;
     ScopedDiagnosticHandler collect(&context, [&](Diagnostic &diagnostic) {
       std::string where;
@@ -266,20 +274,26 @@ private:
       reason += where + diagnostic.str();
       return success();
     });
-    auto gradients = buildGradients(e.builder(), result.loss, weights);
+    auto gradients = buildGradients(e.builder(), scalar, all.weights);
     if (failed(gradients))
       return Status::invalid(file.path() + ": " + reason, "freeze what lies behind it (trainable)");
-
-    SmallVector<Value> flowing;
-    for (auto [parameter, gradient] : llvm::zip_equal(parameters, *gradients)) {
-      if (gradient)
-        flowing.push_back(gradient);
-      else
+    if (llvm::none_of(*gradients, [](Value gradient) { return !!gradient; }))
+      return Status::invalid(recipe.path + ": no trainable parameter reaches the loss");
+    for (auto [parameter, gradient] : llvm::zip_equal(all.parameters, *gradients))
+      if (!gradient && unreached.insert(parameter.getSymName().str()).second)
         composed.decisions.push_back("parameter " + parameter.getSymName().str() +
                                      " does not reach the loss: its gradient is 0");
-    }
-    if (flowing.empty())
-      return Status::invalid(recipe.path + ": no trainable parameter reaches the loss");
+    return *gradients;
+  }
+
+  /// Norm, clipping, learning rate, updates, averages; counts the iteration and,
+  /// if the norm is finite, the step.
+  void applyGradients(EntryBuilder &e, Trainable &all, ArrayRef<Value> gradients) {
+    Value iteration = e.counter("iteration"), step = e.counter("step");
+    SmallVector<Value> flowing;
+    for (Value gradient : gradients)
+      if (gradient)
+        flowing.push_back(gradient);
     auto scalarType = RankedTensorType::get({}, e.f32());
     Value norm = e.builder().create<train::GlobalNormOp>(e.loc(), scalarType, flowing);
     Value infinity = e.c(std::numeric_limits<double>::infinity());
@@ -293,20 +307,82 @@ private:
     Value thisStep = e.add(step, e.integer(1));
     SmallVector<Value> decays = averageDecays(e, done);
     for (auto [parameter, weight, gradient] :
-         llvm::zip_equal(parameters, weights, *gradients))
+         llvm::zip_equal(all.parameters, all.weights, gradients))
       update(e, parameter, weight, gradient, lr, thisStep, scale, ok, decays);
     e.commit("", "iteration", "value", e.add(iteration, e.integer(1)));
     e.commit("", "step", "value", e.builder().create<nn::SelectOp>(e.loc(), ok, thisStep, step));
-    e.output("loss", result.loss);
     e.output("norm", norm);
     e.output("lr", lr);
+  }
+
+  Status buildStep(const std::string &name, NoiseSource source) {
+    EntryBuilder e(*composed.program, name, nextUses(), recipe.seed);
+    train::GraphOp graph = graphOf(recipe.batch);
+    auto inputs = inputsOf(graph);
+    DIFFRUN_ASSIGN(LossResult result,
+                   buildLoss(e, recipe, inputs, source, e.counter("iteration"), e.integer(0),
+                             runner(e, graph, "weight")));
+    Trainable all = readTrainable(e);
+    DIFFRUN_ASSIGN(SmallVector<Value> gradients, gradientsOf(e, result.loss, all));
+    e.output("loss", result.loss);
+    applyGradients(e, all, gradients);
     if (source == NoiseSource::kFed) {
       e.output("out", result.first);
-      for (auto [parameter, gradient] : llvm::zip_equal(parameters, *gradients))
+      for (auto [parameter, gradient] : llvm::zip_equal(all.parameters, gradients))
         if (gradient)
           e.output("grad." + parameter.getSymName().str(), gradient);
     }
     e.finish();
+    return {};
+  }
+
+  /// Two entries instead of one step: `accumulate` adds the gradients of the
+  /// summed loss and counts samples, `apply` divides by the samples and updates.
+  /// So a short window or batch weighs every sample the same.
+  Status buildAccumulation() {
+    EntryBuilder e(*composed.program, "accumulate", nextUses(), recipe.seed);
+    train::GraphOp graph = graphOf(recipe.batch);
+    auto inputs = inputsOf(graph);
+    Value micro = e.counter("micro");
+    Value first = e.mul(micro, e.integer(recipe.batch));
+    DIFFRUN_ASSIGN(LossResult result,
+                   buildLoss(e, recipe, inputs, NoiseSource::kDraw, e.counter("iteration"), first,
+                             runner(e, graph, "weight")));
+    Trainable all = readTrainable(e);
+    DIFFRUN_ASSIGN(SmallVector<Value> gradients, gradientsOf(e, result.sum, all));
+    auto real = RankedTensorType::get({}, e.f32());
+    for (auto [parameter, gradient] : llvm::zip_equal(all.parameters, gradients)) {
+      std::string name = parameter.getSymName().str();
+      if (gradient)
+        e.commit(kModel, name, "grad",
+                 e.add(e.read(kModel, name, "grad", typeOf(parameter)), gradient));
+    }
+    e.commit("", "micro", "value", e.add(micro, e.integer(1)));
+    e.commit("", "samples", "value", e.add(e.read("", "samples", "value", real), result.samples));
+    e.commit("", "loss_sum", "value", e.add(e.read("", "loss_sum", "value", real), result.sum));
+    e.output("loss", result.loss);
+    e.finish();
+
+    EntryBuilder a(*composed.program, "apply", nextUses(), recipe.seed);
+    Trainable targets = readTrainable(a);
+    Value samples = a.maximum(a.read("", "samples", "value", real), a.c(1));
+    SmallVector<Value> means;
+    for (auto [parameter, gradient] : llvm::zip_equal(targets.parameters, gradients)) {
+      std::string name = parameter.getSymName().str();
+      if (!gradient) {
+        means.push_back({});
+        continue;
+      }
+      Value sum = a.read(kModel, name, "grad", typeOf(parameter));
+      means.push_back(a.div(sum, samples));
+      a.commit(kModel, name, "grad", nn::zeros(a.builder(), a.loc(), typeOf(parameter)));
+    }
+    a.output("loss", a.div(a.read("", "loss_sum", "value", real), samples));
+    applyGradients(a, targets, means);
+    a.commit("", "micro", "value", a.integer(0));
+    a.commit("", "samples", "value", a.c(0));
+    a.commit("", "loss_sum", "value", a.c(0));
+    a.finish();
     return {};
   }
 
@@ -383,7 +459,7 @@ private:
     Value pass = e.scalar("eval_pass", e.builder().getI64Type(), 0);
     auto inputs = inputsOf(graph);
     DIFFRUN_ASSIGN(LossResult result, buildLoss(e, recipe, inputs, NoiseSource::kDraw, pass,
-                                                runner(e, graph, entry.weights)));
+                                                e.integer(0), runner(e, graph, entry.weights)));
     e.output("loss", result.loss);
     e.finish();
     return {};
@@ -404,7 +480,7 @@ private:
   const Recipe &recipe;
   Composed composed;
   std::map<std::string, std::string> roles;
-  std::set<std::string> trainable;
+  std::set<std::string> trainable, unreached;
   int64_t entryCount = 0;
 };
 

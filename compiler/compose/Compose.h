@@ -22,6 +22,7 @@ struct Composed {
 ///
 ///   init      draws or copies the first state
 ///   step      noise, forward, loss, backward, clip, update, averages
+///   accumulate, apply   with accumulate > 1: the step in two parts
 ///   step_fed  the same with noise and timestep as inputs (verify --feed)
 ///   eval      the loss alone      denoise   the model alone
 ///

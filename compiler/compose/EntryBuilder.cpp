@@ -62,10 +62,10 @@ void EntryBuilder::output(const std::string &name, Value value) {
 }
 
 Value EntryBuilder::draw(const std::string &distribution, ArrayRef<int64_t> shape,
-                         Value iteration) {
+                         Value iteration, Value firstSample) {
   Value key = scalar("seed", b.getI64Type(), static_cast<double>(seed));
   return b.create<train::DrawOp>(loc(), RankedTensorType::get(shape, f32()), key, iteration,
-                                 integer(0), distribution, nextUse++);
+                                 firstSample, distribution, nextUse++);
 }
 
 SmallVector<Value> EntryBuilder::inlineGraph(train::GraphOp graph, ValueRange operands) {

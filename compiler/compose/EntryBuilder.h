@@ -36,9 +36,10 @@ public:
               mlir::Value value);
   void output(const std::string &name, mlir::Value value);
 
-  /// [shape] f32 numbers; the seed is a plan scalar, the counter `iteration`.
+  /// [shape] f32 numbers; the seed is a plan scalar, the counters are i64
+  /// scalars.
   mlir::Value draw(const std::string &distribution, llvm::ArrayRef<int64_t> shape,
-                   mlir::Value iteration);
+                   mlir::Value iteration, mlir::Value firstSample);
 
   /// Copies a graph's operations; `operands` stand for its arguments.
   llvm::SmallVector<mlir::Value> inlineGraph(train::GraphOp graph, mlir::ValueRange operands);

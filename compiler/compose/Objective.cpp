@@ -19,9 +19,9 @@ struct Times {
 class ObjectiveBuilder {
 public:
   ObjectiveBuilder(EntryBuilder &entry, const Recipe &recipe, ArrayRef<GraphInput> inputs,
-                   NoiseSource source, Value iteration, const RunModel &run)
+                   NoiseSource source, Value iteration, Value firstSample, const RunModel &run)
       : e(entry), recipe(recipe), objective(recipe.objective), inputs(inputs), source(source),
-        iteration(iteration), run(run) {}
+        iteration(iteration), firstSample(firstSample), run(run) {}
 
   Result<LossResult> build() {
     if (objective.kind == "diffusion")
@@ -34,10 +34,18 @@ public:
       RankedTensorType type = nn::tensorType(outputs.back());
       if (type.getNumElements() != 1 || !isa<FloatType>(type.getElementType()))
         return wrong("objective.kind loss_output needs a last output of one float");
-      return LossResult{nn::reshape(e.builder(), outputs.back(), {}), outputs.front()};
+      // The graph's own mean: each of the batch's samples has the same part.
+      LossResult result{nn::reshape(e.builder(), outputs.back(), {}), outputs.front(), {}, {}};
+      int64_t batch = 1;
+      for (const GraphInput &input : inputs)
+        if (input.type.getRank())
+          batch = input.type.getDimSize(0);
+      result.samples = e.c(static_cast<double>(batch));
+      result.sum = e.mul(result.loss, result.samples);
+      return result;
     }
     Value target = e.input("target", nn::tensorType(outputs.front()));
-    return LossResult{weighted(perSampleLoss(outputs.front(), target), {}), outputs.front()};
+    return weighted(perSampleLoss(outputs.front(), target), {}, outputs.front());
   }
 
 private:
@@ -61,7 +69,7 @@ private:
         RankedTensorType::get(noisy->type.getShape(), e.f32());
     Value clean = e.input("clean", shape);
     Value noise = source == NoiseSource::kFed ? e.input("noise", shape)
-                                              : e.draw("normal", shape.getShape(), iteration);
+                                              : e.draw("normal", shape.getShape(), iteration, firstSample);
     DIFFRUN_ASSIGN(Times times, makeTimes());
     int64_t rank = shape.getRank();
     Value alpha = e.perSample(times.alpha, rank), sigma = e.perSample(times.sigma, rank);
@@ -93,8 +101,7 @@ private:
       target = e.sub(e.mul(alpha, noise), e.mul(sigma, clean));
     else
       target = e.sub(noise, clean);
-    return LossResult{weighted(perSampleLoss(outputs.front(), target), snrWeight(times)),
-                      outputs.front()};
+    return weighted(perSampleLoss(outputs.front(), target), snrWeight(times), outputs.front());
   }
 
   Value timestepFor(const GraphInput &input, Value told) {
@@ -113,7 +120,7 @@ private:
     Value given = e.input("label", input.type);
     if (source == NoiseSource::kFed || objective.labelDropout <= 0)
       return given;
-    Value u = e.draw("uniform", {batch}, iteration);
+    Value u = e.draw("uniform", {batch}, iteration, firstSample);
     Value drop = e.builder().create<nn::LessOp>(e.loc(), u, e.c(objective.labelDropout));
     Value null = nn::scalar(e.builder(), e.loc(), static_cast<double>(objective.nullLabel),
                             input.type.getElementType());
@@ -132,9 +139,9 @@ private:
       } else {
         if (objective.timesteps == "logit_normal")
           times.sigma = e.builder().create<nn::SigmoidOp>(e.loc(),
-                                                          e.draw("normal", {batch}, iteration));
+                                                          e.draw("normal", {batch}, iteration, firstSample));
         else
-          times.sigma = e.draw("uniform", {batch}, iteration);
+          times.sigma = e.draw("uniform", {batch}, iteration, firstSample);
         times.told = e.mul(times.sigma, e.c(steps));
       }
       times.alpha = e.sub(e.c(1), times.sigma);
@@ -143,7 +150,7 @@ private:
     if (source == NoiseSource::kFed) {
       times.told = e.input("timestep", perBatch);
     } else {
-      Value u = e.mul(e.draw("uniform", {batch}, iteration), e.c(steps));
+      Value u = e.mul(e.draw("uniform", {batch}, iteration, firstSample), e.c(steps));
       // u below 1 times steps can round up to steps itself.
       times.told = e.minimum(e.builder().create<nn::FloorOp>(e.loc(), u), e.c(steps - 1));
     }
@@ -195,12 +202,17 @@ private:
 
   /// The mean over the samples that count: role sample_weight is 0 for the
   /// filling of a short batch.
-  Value weighted(Value perSample, Value weight) {
+  LossResult weighted(Value perSample, Value weight, Value first) {
     auto type = RankedTensorType::get({nn::tensorType(perSample).getDimSize(0)}, e.f32());
     Value samples = e.input("sample_weight", type);
     if (weight)
       perSample = e.mul(perSample, weight);
-    return e.div(e.sumAll(e.mul(perSample, samples)), e.sumAll(samples));
+    LossResult result;
+    result.first = first;
+    result.sum = e.sumAll(e.mul(perSample, samples));
+    result.samples = e.sumAll(samples);
+    result.loss = e.div(result.sum, result.samples);
+    return result;
   }
 
   EntryBuilder &e;
@@ -208,7 +220,7 @@ private:
   const ObjectiveRecipe &objective;
   ArrayRef<GraphInput> inputs;
   NoiseSource source;
-  Value iteration;
+  Value iteration, firstSample;
   const RunModel &run;
   int64_t batch = 0;
 };
@@ -217,8 +229,8 @@ private:
 
 Result<LossResult> buildLoss(EntryBuilder &entry, const Recipe &recipe,
                              ArrayRef<GraphInput> inputs, NoiseSource source, Value iteration,
-                             const RunModel &run) {
-  return ObjectiveBuilder(entry, recipe, inputs, source, iteration, run).build();
+                             Value firstSample, const RunModel &run) {
+  return ObjectiveBuilder(entry, recipe, inputs, source, iteration, firstSample, run).build();
 }
 
 } // namespace diffc

@@ -24,8 +24,10 @@ enum class NoiseSource {
 using RunModel = std::function<llvm::SmallVector<mlir::Value>(mlir::ValueRange)>;
 
 struct LossResult {
-  mlir::Value loss;  ///< f32 scalar
+  mlir::Value loss;  ///< f32 scalar: sum / samples
   mlir::Value first; ///< the model's first output
+  mlir::Value sum;     ///< f32 scalar: over the samples that count
+  mlir::Value samples; ///< f32 scalar: how many count
 };
 
 /// Builds the objective's loss for one batch into `entry`.
@@ -35,9 +37,13 @@ struct LossResult {
 /// target; loss_output: the last output is the loss. Per-sample losses are
 /// weighed by role sample_weight and divided by its sum.
 ///
+/// Draws are counted by `iteration` and, within it, from `firstSample` on (i64
+/// scalars).
+///
 /// Errors: InvalidInput where the model's inputs or outputs do not suit.
 diffrun::Result<LossResult> buildLoss(EntryBuilder &entry, const Recipe &recipe,
                                       llvm::ArrayRef<GraphInput> inputs, NoiseSource source,
-                                      mlir::Value iteration, const RunModel &run);
+                                      mlir::Value iteration, mlir::Value firstSample,
+                                      const RunModel &run);
 
 } // namespace diffc

@@ -3,6 +3,7 @@
 #include "dialects/nn/IR/Evaluation.h"
 #include "dialects/train/IR/TrainDialect.h"
 #include "runtime/checkpoint/Safetensors.h"
+#include "runtime/core/Checksum.h"
 
 #include <filesystem>
 #include <map>
@@ -77,6 +78,8 @@ Status writeWeights(const ModelFile &file, const Recipe &recipe, ModuleOp progra
   std::filesystem::path path = std::filesystem::path(planPath).replace_extension(".safetensors");
   DIFFRUN_RETURN_IF_ERROR(diffrun::SafetensorsWriter::write(path.string(), entries, {}));
   plan.mutable_weights()->set_file(path.filename().string());
+  DIFFRUN_ASSIGN(uint32_t checksum, diffrun::crc32cOfFile(path.string()));
+  plan.mutable_weights()->set_checksum(checksum);
   plan.mutable_weights()->set_bytes(static_cast<int64_t>(std::filesystem::file_size(path)));
   return {};
 }

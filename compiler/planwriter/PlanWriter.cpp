@@ -147,6 +147,7 @@ private:
     plan.set_recipe(recipe.text);
     proto::Objective &out = *plan.mutable_objective();
     out.set_kind(o.kind);
+    out.set_accumulate(recipe.accumulate);
     out.set_predict(o.predict);
     out.set_schedule(o.schedule.kind);
     out.set_steps(o.schedule.steps);

@@ -143,7 +143,7 @@ Result<Recipe> parseRecipe(const std::string &text, const std::string &path) {
     return Status();
   });
   in.get("batch", recipe.batch, 1, kMany);
-  in.get("accumulate", recipe.accumulate, 1, 1);
+  in.get("accumulate", recipe.accumulate, 1, kMany);
   in.getMap("objective", [&](YamlReader &inner) { return readObjective(inner, recipe.objective); });
   in.getMap("optimizer", [&](YamlReader &inner) { return readOptimizer(inner, recipe.optimizer); });
   in.getMap("ema", [&](YamlReader &inner) {

@@ -1,6 +1,7 @@
 #include "runtime/execute/Program.h"
 
 #include "runtime/checkpoint/Safetensors.h"
+#include "runtime/core/Checksum.h"
 #include "runtime/random/Draws.h"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <limits>
 #include <omp.h>
+#include <set>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -31,6 +33,8 @@ Program::Program(LoadedPlan plan) : loaded(std::move(plan)) {}
 Program::~Program() {
   if (library)
     dlclose(library);
+  if (codeFile >= 0)
+    close(codeFile);
 }
 
 Result<std::unique_ptr<Program>> Program::create(LoadedPlan plan,
@@ -101,20 +105,20 @@ Status Program::loadCode() {
   const std::string &code = loaded.plan().code();
   if (code.empty())
     return {};
-  int file = memfd_create("diffrun-kernels", MFD_CLOEXEC);
-  bool written = file >= 0;
+  // Kept open as long as the library is loaded: dlopen knows libraries by name,
+  // and a number used again would give another program's kernels.
+  codeFile = memfd_create("diffrun-kernels", MFD_CLOEXEC);
+  bool written = codeFile >= 0;
   for (size_t done = 0; written && done < code.size();) {
-    ssize_t now = write(file, code.data() + done, code.size() - done);
+    ssize_t now = write(codeFile, code.data() + done, code.size() - done);
     written = now > 0;
     done += static_cast<size_t>(std::max<ssize_t>(now, 0));
   }
   if (written)
-    library = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
-  std::string reason = library ? "" : written ? dlerror() : std::strerror(errno);
-  if (file >= 0)
-    close(file);
+    library = dlopen(("/proc/self/fd/" + std::to_string(codeFile)).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
-    return Status::machine(loaded.path() + ": its code cannot be loaded: " + reason);
+    return Status::machine(loaded.path() + ": its code cannot be loaded: " +
+                           (written ? dlerror() : std::strerror(errno)));
   return {};
 }
 
@@ -190,25 +194,44 @@ Status Program::initialize() {
   const proto::Plan &plan = loaded.plan();
   for (int i = 0; i < plan.slots_size(); ++i)
     std::memset(slotData(i), 0, static_cast<size_t>(plan.slots(i).buffer().bytes()));
-  if (!plan.weights().file().empty()) {
-    std::string path =
-        (std::filesystem::path(loaded.path()).parent_path() / plan.weights().file()).string();
-    DIFFRUN_ASSIGN(auto reader, SafetensorsReader::open(path));
-    for (const std::string &name : reader.names()) {
-      int64_t slot = loaded.findSlot(name, "weight");
-      if (slot < 0)
-        continue;
-      const SafetensorsView &view = *reader.find(name);
-      const proto::Slot &to = plan.slots(static_cast<int>(slot));
-      if (std::vector<int64_t>(to.type().shape().begin(), to.type().shape().end()) != view.shape ||
-          static_cast<int64_t>(view.bytes) != to.buffer().bytes())
-        return Status::invalid(path + ": tensor \"" + name + "\" is not what the plan expects",
-                               "plan and weights must come from one run of diffc");
-      std::memcpy(slotData(slot), view.data, view.bytes);
-    }
-  }
+  if (!plan.weights().file().empty())
+    DIFFRUN_RETURN_IF_ERROR(loadWeights());
   if (loaded.findEntry("init"))
     DIFFRUN_RETURN_IF_ERROR(run("init", {}));
+  return {};
+}
+
+Status Program::loadWeights() {
+  const proto::Plan &plan = loaded.plan();
+  constexpr const char *kHelp = "plan and weights must come from one run of diffc";
+  std::string path =
+      (std::filesystem::path(loaded.path()).parent_path() / plan.weights().file()).string();
+  DIFFRUN_ASSIGN(auto reader, SafetensorsReader::open(path));
+  if (plan.weights().checksum()) {
+    DIFFRUN_ASSIGN(uint32_t checksum, crc32cOfFile(path));
+    if (checksum != plan.weights().checksum())
+      return Status::invalid(path + ": is not the file that the plan was compiled with", kHelp);
+  }
+  std::set<uint32_t> drawn;
+  if (const proto::Entry *init = loaded.findEntry("init"))
+    for (const proto::SlotUse &use : init->commits())
+      drawn.insert(use.slot());
+  for (int i = 0; i < plan.slots_size(); ++i) {
+    const proto::Slot &slot = plan.slots(i);
+    if (slot.model().empty() || slot.role() != "weight")
+      continue;
+    const SafetensorsView *view = reader.find(slot.parameter());
+    if (!view && drawn.count(static_cast<uint32_t>(i)))
+      continue;
+    std::string tensor = path + ": tensor \"" + slot.parameter() + "\"";
+    if (!view)
+      return Status::invalid(tensor + " is missing", kHelp);
+    if (std::vector<int64_t>(slot.type().shape().begin(), slot.type().shape().end()) !=
+            view->shape ||
+        static_cast<int64_t>(view->bytes) != slot.buffer().bytes())
+      return Status::invalid(tensor + " is not what the plan expects", kHelp);
+    std::memcpy(slotData(i), view->data, view->bytes);
+  }
   return {};
 }
 

@@ -71,6 +71,7 @@ private:
   Status allocate();
   Status loadCode();
   Status prepare();
+  Status loadWeights();
   Status prepareCall(const proto::Entry &entry, int index, Step &step);
   Status runDraw(const proto::Entry &entry, int index, Step &step);
 
@@ -79,6 +80,7 @@ private:
   std::vector<Memory> spaces;
   Memory scratch; ///< of calls whose plan gives them none
   int64_t before = 0;
+  int codeFile = -1;
   void *library = nullptr;
   std::map<std::string, double> scalars; ///< overridden ones
   std::map<const proto::Entry *, std::vector<Step>> steps;

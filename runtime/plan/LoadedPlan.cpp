@@ -5,6 +5,7 @@
 #include "runtime/plan/Seal.h"
 
 #include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/stubs/logging.h>
 
 #include <cerrno>
 #include <cstring>
@@ -79,6 +80,7 @@ Result<LoadedPlan> LoadedPlan::parse(const std::string &bytes, const std::string
     return Status::invalid(path + ": is not a complete plan",
                            "it is cut short, damaged, or no plan at all; compile it again");
   proto::Plan plan;
+  google::protobuf::LogSilencer silence; // one error, ours
   google::protobuf::io::CodedInputStream coded(
       reinterpret_cast<const uint8_t *>(bytes.data()), static_cast<int>(bytes.size()));
   coded.SetRecursionLimit(16);

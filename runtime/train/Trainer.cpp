@@ -24,8 +24,13 @@ public:
       : program(program), options(options), store(options.run, options.keep) {}
 
   Status run() {
+    // A plan that accumulates has its step in two parts.
     entry = program.plan().findEntry("step");
-    if (!entry)
+    if (!entry) {
+      entry = program.plan().findEntry("accumulate");
+      update = program.plan().findEntry("apply");
+    }
+    if (!entry || (!update && entry->name() == "accumulate"))
       return Status::invalid(program.plan().path() + ": has no entry step to train with");
     DIFFRUN_RETURN_IF_ERROR(startOrResume());
     DIFFRUN_RETURN_IF_ERROR(openData());
@@ -87,9 +92,10 @@ private:
 
   /// Whether the command line gave a scalar a value other than the plan's.
   bool overridden(const std::string &name) const {
-    for (const proto::Input &input : entry->inputs())
-      if (input.scalar() && input.name() == name)
-        return program.scalar(name) != input.initial();
+    for (const proto::Entry *one : {entry, update})
+      for (const proto::Input &input : one ? one->inputs() : entry->inputs())
+        if (input.scalar() && input.name() == name)
+          return program.scalar(name) != input.initial();
     return true;
   }
 
@@ -132,13 +138,13 @@ private:
                                                       : 1);
     bool terminal = isatty(2) && !options.quiet;
     while (iteration() < options.steps) {
-      DIFFRUN_RETURN_IF_ERROR(step());
+      DIFFRUN_RETURN_IF_ERROR(iterate());
       int64_t done = iteration();
-      float loss = program.outputFloat("step", "loss");
+      float loss = program.outputFloat(lastEntry(), "loss");
       if (done % options.logEvery == 0 || done == options.steps) {
         Scalars scalars{{"loss", loss},
-                        {"norm", program.outputFloat("step", "norm")},
-                        {"lr", program.outputFloat("step", "lr")},
+                        {"norm", program.outputFloat(lastEntry(), "norm")},
+                        {"lr", program.outputFloat(lastEntry(), "lr")},
                         {"optimizer_steps", static_cast<double>(counter("step"))}};
         DIFFRUN_RETURN_IF_ERROR(metrics.write(done, scalars));
         DIFFRUN_RETURN_IF_ERROR(events.write(done, scalars));
@@ -158,6 +164,23 @@ private:
     return {};
   }
 
+  /// One iteration: a step, or the micro-steps of a window and its update. A
+  /// window ends with the epoch, so that no update mixes two.
+  Status iterate() {
+    if (!update)
+      return step();
+    for (int64_t micro = 0; micro < windowSize(); ++micro) {
+      DIFFRUN_RETURN_IF_ERROR(step());
+      if (loader->consumed() % dataset->size() == 0)
+        break;
+    }
+    return program.run("apply", {});
+  }
+
+  int64_t windowSize() const { return std::max<int64_t>(1, program.plan().plan().objective().accumulate()); }
+
+  const std::string &lastEntry() const { return update ? update->name() : entry->name(); }
+
   Status step() {
     DIFFRUN_RETURN_IF_ERROR(loader->next(batch));
     InputData inputs;
@@ -169,14 +192,15 @@ private:
       narrow.assign(batch.labels.begin(), batch.labels.end());
       inputs["label"] = narrow.data();
     }
-    return program.run("step", inputs);
+    return program.run(entry->name(), inputs);
   }
 
   Status save() {
     nlohmann::json scalars = nlohmann::json::object();
-    for (const proto::Input &input : entry->inputs())
-      if (input.scalar())
-        scalars[input.name()] = program.scalar(input.name());
+    for (const proto::Entry *one : {entry, update})
+      for (const proto::Input &input : one ? one->inputs() : entry->inputs())
+        if (input.scalar())
+          scalars[input.name()] = program.scalar(input.name());
     nlohmann::json state = {{"counters", countersOf(program)},
                             {"consumed", loader->consumed()},
                             {"data", data},
@@ -189,7 +213,7 @@ private:
   Program &program;
   const TrainOptions &options;
   CheckpointStore store;
-  const proto::Entry *entry = nullptr;
+  const proto::Entry *entry = nullptr, *update = nullptr;
   std::string data;
   bool flip = false;
   int64_t consumed = 0;

@@ -180,6 +180,50 @@ TEST(Step, ANonFiniteNormChangesNothingButTheIteration) {
   EXPECT_EQ(m.state.at("iteration/value").integer[0], 2);
 }
 
+// L = mean(w x) over samples 1..6, one at a time in windows of four: the norms
+// are the means of the windows' own samples, the short one's too.
+TEST(Accumulation, EverySampleWeighsTheSame) {
+  OnnxBuilder b(17);
+  b.input("x", {"N"});
+  b.floats("w", {1}, {0});
+  b.node("Mul", {"x", "w"}, {"p"});
+  auto &mean = b.node("ReduceMean", {"p"});
+  OnnxBuilder::attribute(mean, "axes", Ints{0});
+  OnnxBuilder::attribute(mean, "keepdims", int64_t{0});
+  Machine m(b, R"(
+batch: 1
+accumulate: 4
+inputs: {x: clean}
+objective: {kind: loss_output}
+optimizer: {lr: 0}
+)");
+  ASSERT_TRUE(m.composed) << m.status.message();
+  for (double x : {1, 2, 3, 4})
+    m.run("accumulate", {{"clean", {x}}});
+  EXPECT_NEAR(m.run("apply", {})["norm"], 2.5, 1e-12);
+  for (double x : {5, 6})
+    m.run("accumulate", {{"clean", {x}}});
+  EXPECT_NEAR(m.run("apply", {})["norm"], 5.5, 1e-12);
+  EXPECT_EQ(m.state.at("step/value").integer[0], 2);
+  EXPECT_EQ(m.state.at("micro/value").integer[0], 0);
+}
+
+// The average moves once per optimizer step, not per micro-batch.
+TEST(Accumulation, AveragesCountOptimizerSteps) {
+  Machine m(constantGradient(), std::string(kLossOutput) +
+                                    "accumulate: 4\nema: {decays: [0.9], warmup: false}\n");
+  ASSERT_TRUE(m.composed) << m.status.message();
+  m.state["w/weight"] = ev::Tensor({diffrun::DType::kF32, {1}});
+  m.run("init", {});
+  for (int window = 0; window < 2; ++window) {
+    for (int micro = 0; micro < 4; ++micro)
+      m.run("accumulate", {{"clean", {1, 1}}});
+    m.run("apply", {});
+  }
+  EXPECT_NEAR(m.real("w/weight"), 2, 1e-6);
+  EXPECT_NEAR(m.real("w/ema0"), 0.29, 1e-6);
+}
+
 /// A model whose output is w * x with w = 0: it predicts 0.
 OnnxBuilder zeroModel() {
   OnnxBuilder b(17);

@@ -7,6 +7,8 @@
 #include "runtime/checkpoint/AtomicFile.h"
 #include "runtime/plan/Seal.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <mlir/Dialect/Func/IR/FuncOps.h>
 #include <mlir/Dialect/LLVMIR/LLVMDialect.h>
 #include <mlir/Dialect/Math/IR/Math.h>
@@ -176,8 +178,17 @@ Result<proto::Plan> makePlan(ModuleOp program, const Recipe &recipe, const CpuTa
 }
 
 Status writePlan(const proto::Plan &plan, const std::string &path) {
+  // Maps (a node's attributes) in the order of their keys: the same plan is the
+  // same file.
   std::string bytes;
-  if (!plan.SerializeToString(&bytes))
+  bool written = false;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    written = plan.SerializeToCodedStream(&coded);
+  }
+  if (!written)
     return Status::internal("the plan cannot be serialised (over 2 GiB?)");
   diffrun::sealPlan(bytes);
   return diffrun::writeFileAtomically(path, bytes);

@@ -15,9 +15,11 @@ include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
 
+# maybe-uninitialized: g++ 12 is wrong about the inline storage of SmallVector
+# and SmallDenseMap.
 # -O1: the compiler's own code is not the hot path; it halves the build.
 # Debian's LLVM has RTTI and is built without exceptions in its own code.
-set(DIFFC_MLIR_OPTIONS -Wall -Wno-unused-parameter -Wno-comment)
+set(DIFFC_MLIR_OPTIONS -Wall -Wno-unused-parameter -Wno-comment -Wno-maybe-uninitialized)
 separate_arguments(LLVM_DEFINITIONS_LIST NATIVE_COMMAND ${LLVM_DEFINITIONS})
 
 add_library(diffc_mlir_pch OBJECT ${CMAKE_SOURCE_DIR}/cmake/pch.cpp)

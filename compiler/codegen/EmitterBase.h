@@ -21,25 +21,21 @@ public:
       : b(module.getContext()), loc(b.getUnknownLoc()), kernel(kernel), info(info) {
     b.setInsertionPointToEnd(module.getBody());
     auto pointer = mlir::LLVM::LLVMPointerType::get(b.getContext());
-    function = b.create<mlir::func::FuncOp>(
-        loc, symbol, b.getFunctionType({pointer, b.getI64Type()}, {}));
+    function =
+        b.create<mlir::func::FuncOp>(loc, symbol, b.getFunctionType({pointer, b.getI64Type()}, {}));
     b.setInsertionPointToEnd(function.addEntryBlock());
     int64_t count = kernel.getNumOperands() + kernel.getNumResults();
     for (int64_t i = 0; i < count; ++i) {
-      mlir::Value slot = b.create<mlir::LLVM::GEPOp>(
-          loc, pointer, pointer, function.getArgument(0),
-          llvm::ArrayRef<mlir::LLVM::GEPArg>{static_cast<int32_t>(i)});
+      mlir::Value slot =
+          b.create<mlir::LLVM::GEPOp>(loc, pointer, pointer, function.getArgument(0),
+                                      llvm::ArrayRef<mlir::LLVM::GEPArg>{static_cast<int32_t>(i)});
       buffers.push_back(b.create<mlir::LLVM::LoadOp>(loc, pointer, slot));
     }
   }
 
 protected:
-  mlir::Value i64(int64_t value) {
-    return b.create<mlir::arith::ConstantIntOp>(loc, value, 64);
-  }
-  mlir::Value add(mlir::Value x, mlir::Value y) {
-    return b.create<mlir::arith::AddIOp>(loc, x, y);
-  }
+  mlir::Value i64(int64_t value) { return b.create<mlir::arith::ConstantIntOp>(loc, value, 64); }
+  mlir::Value add(mlir::Value x, mlir::Value y) { return b.create<mlir::arith::AddIOp>(loc, x, y); }
   mlir::Value mul(mlir::Value x, int64_t y) {
     if (y == 1)
       return x;
@@ -69,20 +65,16 @@ protected:
   mlir::Type memoryType(mlir::Type element) {
     return element.isInteger(1) ? b.getI8Type() : element;
   }
-  unsigned alignment(mlir::Type element) {
-    return memoryType(element).getIntOrFloatBitWidth() / 8;
-  }
+  unsigned alignment(mlir::Type element) { return memoryType(element).getIntOrFloatBitWidth() / 8; }
   mlir::Value address(int64_t buffer, mlir::Value offset) {
     auto pointer = mlir::LLVM::LLVMPointerType::get(b.getContext());
     return b.create<mlir::LLVM::GEPOp>(loc, pointer, memoryType(elementType(buffer)),
-                                       buffers[buffer],
-                                       llvm::ArrayRef<mlir::LLVM::GEPArg>{offset});
+                                       buffers[buffer], llvm::ArrayRef<mlir::LLVM::GEPArg>{offset});
   }
   mlir::Value loadScalar(int64_t buffer, mlir::Value offset) {
     mlir::Type element = elementType(buffer);
-    mlir::Value value =
-        b.create<mlir::LLVM::LoadOp>(loc, memoryType(element), address(buffer, offset),
-                                     alignment(element));
+    mlir::Value value = b.create<mlir::LLVM::LoadOp>(loc, memoryType(element),
+                                                     address(buffer, offset), alignment(element));
     return fromMemory(value, element);
   }
   void storeScalar(mlir::Value value, int64_t buffer, mlir::Value offset) {
@@ -107,9 +99,7 @@ protected:
   }
 
   /// The first unit of chunk `c`, and one past its last: units * c / chunks.
-  mlir::Value chunkBound(mlir::Value chunk) {
-    return div(mul(chunk, info.units), info.chunks);
-  }
+  mlir::Value chunkBound(mlir::Value chunk) { return div(mul(chunk, info.units), info.chunks); }
   /// Calls body(unit) for this chunk's units.
   void forUnits(llvm::function_ref<void(mlir::Value)> body) {
     mlir::Value chunk = function.getArgument(1);

@@ -129,8 +129,7 @@ private:
 
   Value tailMask(Value count) {
     Value size = b.create<arith::IndexCastOp>(loc, b.getIndexType(), count);
-    return b.create<vector::CreateMaskOp>(loc, VectorType::get({info.lanes}, b.getI1Type()),
-                                          size);
+    return b.create<vector::CreateMaskOp>(loc, VectorType::get({info.lanes}, b.getI1Type()), size);
   }
 
   /// Values that do not change inside the unit and need no later reduction.
@@ -240,9 +239,9 @@ private:
       SmallVector<int64_t> low, high;
       Value a = b.create<vector::ExtractStridedSliceOp>(
           loc, value, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{width / 2}, ArrayRef<int64_t>{1});
-      Value c = b.create<vector::ExtractStridedSliceOp>(
-          loc, value, ArrayRef<int64_t>{width / 2}, ArrayRef<int64_t>{width / 2},
-          ArrayRef<int64_t>{1});
+      Value c = b.create<vector::ExtractStridedSliceOp>(loc, value, ArrayRef<int64_t>{width / 2},
+                                                        ArrayRef<int64_t>{width / 2},
+                                                        ArrayRef<int64_t>{1});
       value = combine(kind, a, c);
     }
     return b.create<vector::ExtractOp>(loc, value, ArrayRef<int64_t>{0});
@@ -259,8 +258,7 @@ private:
     if (accumulators.empty())
       op.getBody()->getTerminator()->erase();
     index[dim] = op.getInductionVar();
-    SmallVector<Value> next =
-        emitOuterLoops(dims.drop_front(), op.getRegionIterArgs(), body);
+    SmallVector<Value> next = emitOuterLoops(dims.drop_front(), op.getRegionIterArgs(), body);
     b.setInsertionPointToEnd(op.getBody());
     b.create<scf::YieldOp>(loc, next);
     return SmallVector<Value>(op.getResults());
@@ -272,7 +270,8 @@ private:
     if (info.hasReduction && !info.lastReduced())
       return emitBody(accumulators, reductions, stores);
     int64_t extent = info.extents[last()], tail = extent % info.lanes;
-    Value end = info.lastReduced() ? i64(extent) : minimum(add(laneStart, i64(info.blockLanes)), extent);
+    Value end =
+        info.lastReduced() ? i64(extent) : minimum(add(laneStart, i64(info.blockLanes)), extent);
     // Whole vectors: up to the last multiple that fits.
     Value whole = tail ? minimum(end, extent - tail) : end;
     SmallVector<Value> running(accumulators);
@@ -387,8 +386,8 @@ private:
     }
     SmallVector<int64_t> steps(llvm::to_vector(llvm::seq<int64_t>(0, info.lanes)));
     auto type = VectorType::get({info.lanes}, b.getI64Type());
-    Value offsets = b.create<arith::ConstantOp>(
-        loc, DenseElementsAttr::get(type, ArrayRef<int64_t>(steps)));
+    Value offsets =
+        b.create<arith::ConstantOp>(loc, DenseElementsAttr::get(type, ArrayRef<int64_t>(steps)));
     Value at = b.create<arith::AddIOp>(loc, widen(lane ? lane : laneStart), offsets);
     return fromInteger(at, element);
   }
@@ -440,22 +439,21 @@ private:
           loc, DenseElementsAttr::get(offsets, ArrayRef<int64_t>(steps)));
       auto pointer = LLVM::LLVMPointerType::get(b.getContext());
       Value base = address(access.buffer, offset);
-      Value pointers = b.create<LLVM::GEPOp>(
-          loc, LLVM::LLVMFixedVectorType::get(pointer, info.lanes), memory, base,
-          ArrayRef<LLVM::GEPArg>{apart});
-      Value all = mask ? mask
-                       : b.create<arith::ConstantOp>(
-                             loc, DenseElementsAttr::get(
-                                      VectorType::get({info.lanes}, b.getI1Type()), true));
+      Value pointers =
+          b.create<LLVM::GEPOp>(loc, LLVM::LLVMFixedVectorType::get(pointer, info.lanes), memory,
+                                base, ArrayRef<LLVM::GEPArg>{apart});
+      Value all =
+          mask ? mask
+               : b.create<arith::ConstantOp>(
+                     loc,
+                     DenseElementsAttr::get(VectorType::get({info.lanes}, b.getI1Type()), true));
       value = b.create<LLVM::masked_gather>(loc, type, pointers, all, ValueRange{zeroOf(type)},
                                             alignment(element));
     }
     return fromMemory(value, element);
   }
 
-  Value zeroOf(VectorType type) {
-    return b.create<arith::ConstantOp>(loc, b.getZeroAttr(type));
-  }
+  Value zeroOf(VectorType type) { return b.create<arith::ConstantOp>(loc, b.getZeroAttr(type)); }
 
   void store(Value value, const Access &access) {
     Value offset = offsetOf(access);

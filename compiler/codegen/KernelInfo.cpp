@@ -83,8 +83,7 @@ private:
       info.units = nn::elementCount(result.getShape().take_front(concat.getAxis()));
     } else {
       auto pad = cast<nn::PadOp>(op);
-      info.units = result.getRank() ? nn::elementCount(result.getShape().drop_back())
-                                    : 1;
+      info.units = result.getRank() ? nn::elementCount(result.getShape().drop_back()) : 1;
       (void)pad;
     }
     info.chunks = chunksFor(info.units, result.getNumElements());
@@ -114,8 +113,7 @@ private:
       for (Type type : kernel.getResultTypes()) {
         ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
         if (shape.size() > domain.size() ||
-            (shape.size() == domain.size() &&
-             nn::elementCount(shape) > nn::elementCount(domain)))
+            (shape.size() == domain.size() && nn::elementCount(shape) > nn::elementCount(domain)))
           domain.assign(shape.begin(), shape.end());
       }
       reducedDims.assign(domain.size(), false);
@@ -234,8 +232,7 @@ private:
       info.varies[value] = along;
     }
     for (Operation &op : kernel.getBlock().without_terminator()) {
-      if (isa<nn::TransposeOp, nn::SliceOp, nn::ReverseOp>(op) ||
-          info.loads.count(op.getResult(0)))
+      if (isa<nn::TransposeOp, nn::SliceOp, nn::ReverseOp>(op) || info.loads.count(op.getResult(0)))
         continue;
       if (isa<nn::BroadcastToOp>(op) && !info.varies.count(op.getOperand(0)))
         continue; // a moved argument that only moves read
@@ -272,8 +269,8 @@ private:
     Operation *yield = kernel.getBlock().getTerminator();
     for (auto [i, value] : llvm::enumerate(yield->getOperands())) {
       auto shape = nn::tensorType(value).getShape();
-      View view{static_cast<int64_t>(kernel.getNumOperands() + i), 0,
-                SmallVector<int64_t>(shape), denseStrides(shape)};
+      View view{static_cast<int64_t>(kernel.getNumOperands() + i), 0, SmallVector<int64_t>(shape),
+                denseStrides(shape)};
       // A reduction that drops its axes: put them back as 1.
       if (Operation *op = value.getDefiningOp()) {
         Value input;
@@ -367,7 +364,8 @@ private:
     } else {
       // Lanes are kept: a unit is one vector where the loop is over reduced
       // dimensions, a run of vectors where there is none.
-      info.blockLanes = info.hasReduction ? width : std::min<int64_t>(2048, (last + width - 1) / width * width);
+      info.blockLanes =
+          info.hasReduction ? width : std::min<int64_t>(2048, (last + width - 1) / width * width);
       rows *= (last + info.blockLanes - 1) / info.blockLanes;
     }
     info.units = rows;

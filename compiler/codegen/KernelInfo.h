@@ -23,7 +23,7 @@ struct Access {
 
 /// The kinds of kernel that are emitted differently.
 enum class KernelKind {
-  kLoops,      ///< element-wise, reductions, strided copies
+  kLoops, ///< element-wise, reductions, strided copies
   kGather,
   kScatterAdd,
   kConcat,
@@ -41,16 +41,16 @@ struct KernelInfo {
   llvm::SmallVector<bool> reduced;
   bool hasReduction = false;
 
-  llvm::DenseMap<mlir::Value, Access> loads; ///< values of the body that are read from memory
+  llvm::DenseMap<mlir::Value, Access> loads;  ///< values of the body that are read from memory
   llvm::DenseMap<mlir::Value, int64_t> iotas; ///< results of nn.iota: their domain dimension
-  llvm::SmallVector<Access> stores;          ///< one per result
+  llvm::SmallVector<Access> stores;           ///< one per result
   /// Values of the body that change along a domain dimension, by dimension.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<bool>> varies;
 
-  int64_t lanes = 1;     ///< elements of one vector
+  int64_t lanes = 1;      ///< elements of one vector
   int64_t blockLanes = 1; ///< lanes of one unit of work along the last dimension
-  int64_t units = 1;     ///< units of work; a chunk is a range of them
-  int64_t chunks = 1;    ///< the partition that the plan fixes
+  int64_t units = 1;      ///< units of work; a chunk is a range of them
+  int64_t chunks = 1;     ///< the partition that the plan fixes
 
   /// Pairs (result, operand) that may share a buffer: same bytes, every read of
   /// an element comes before its write, by the same unit and vector.

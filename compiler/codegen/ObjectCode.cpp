@@ -1,8 +1,8 @@
 #include "compiler/codegen/ObjectCode.h"
 
 #include <lld/Common/Driver.h>
-#include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
@@ -169,13 +169,13 @@ Result<std::string> compileToSharedObject(ModuleOp module, const CpuTarget &targ
   if (failed(lowerToLlvm(module)))
     return Status::internal("lowering the kernels to LLVM failed");
   module->walk([&](LLVM::LLVMFuncOp function) {
-    function.setPassthroughAttr(ArrayAttr::get(
-        module.getContext(),
-        {ArrayAttr::get(module.getContext(),
-                        {StringAttr::get(module.getContext(), "prefer-vector-width"),
-                         StringAttr::get(module.getContext(), "512")}),
-         StringAttr::get(module.getContext(), "no-builtins"),
-         StringAttr::get(module.getContext(), "nounwind")}));
+    function.setPassthroughAttr(
+        ArrayAttr::get(module.getContext(),
+                       {ArrayAttr::get(module.getContext(),
+                                       {StringAttr::get(module.getContext(), "prefer-vector-width"),
+                                        StringAttr::get(module.getContext(), "512")}),
+                        StringAttr::get(module.getContext(), "no-builtins"),
+                        StringAttr::get(module.getContext(), "nounwind")}));
   });
   registerBuiltinDialectTranslation(*module.getContext());
   registerLLVMDialectTranslation(*module.getContext());

@@ -22,7 +22,6 @@ diffrun::Result<CpuTarget> parseCpuTarget(const std::string &text);
 
 /// Lowers `module` (functions over raw pointers) and links a shared object that
 /// exports them. Deterministic. Errors: Internal.
-diffrun::Result<std::string> compileToSharedObject(mlir::ModuleOp module,
-                                                   const CpuTarget &target);
+diffrun::Result<std::string> compileToSharedObject(mlir::ModuleOp module, const CpuTarget &target);
 
 } // namespace diffc

@@ -42,9 +42,8 @@ private:
   }
 
   void copyRow(int64_t from, Value fromOffset, int64_t to, Value toOffset, int64_t count) {
-    loop(i64(0), i64(count), 1, [&](Value i) {
-      storeScalar(loadScalar(from, add(fromOffset, i)), to, add(toOffset, i));
-    });
+    loop(i64(0), i64(count), 1,
+         [&](Value i) { storeScalar(loadScalar(from, add(fromOffset, i)), to, add(toOffset, i)); });
   }
 
   void emitGather(nn::GatherOp gather) {
@@ -82,9 +81,9 @@ private:
         Value to = add(base, b.create<arith::MulIOp>(loc, row, i64(inner)));
         Value from = mul(add(mul(outer, rows), r), inner);
         loop(first, end, 1, [&](Value i) {
-          Value sum = b.create<arith::AddFOp>(
-              loc, loadScalar(resultBuffer(), add(to, i)),
-              loadScalar(bufferOf(scatter.getUpdates()), add(from, i)));
+          Value sum =
+              b.create<arith::AddFOp>(loc, loadScalar(resultBuffer(), add(to, i)),
+                                      loadScalar(bufferOf(scatter.getUpdates()), add(from, i)));
           storeScalar(sum, resultBuffer(), add(to, i));
         });
       });
@@ -99,8 +98,8 @@ private:
       int64_t start = 0;
       for (Value input : concat.getInputs()) {
         int64_t size = nn::elementCount(nn::tensorType(input).getShape().drop_front(axis));
-        copyRow(bufferOf(input), mul(unit, size), resultBuffer(),
-                add(mul(unit, total), i64(start)), size);
+        copyRow(bufferOf(input), mul(unit, size), resultBuffer(), add(mul(unit, total), i64(start)),
+                size);
         start += size;
       }
     });
@@ -131,12 +130,11 @@ private:
         Value shifted = b.create<arith::SubIOp>(loc, at, i64(pad.getLow()[d]));
         int64_t step = pad.getInterior()[d] + 1;
         Value place = div(shifted, step);
-        Value notBefore =
-            b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::sge, shifted, i64(0));
-        Value exact = b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::eq,
-                                              mul(place, step), shifted);
-        Value notAfter = b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::slt, place,
-                                                 i64(from.getDimSize(d)));
+        Value notBefore = b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::sge, shifted, i64(0));
+        Value exact =
+            b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::eq, mul(place, step), shifted);
+        Value notAfter =
+            b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::slt, place, i64(from.getDimSize(d)));
         for (Value condition : {notBefore, exact, notAfter})
           inside = inside ? b.create<arith::AndIOp>(loc, inside, condition) : condition;
         source = add(source, mul(place, stride));

@@ -99,9 +99,7 @@ private:
     return {};
   }
 
-  train::ModelOp firstModel() {
-    return *composed.program->getOps<train::ModelOp>().begin();
-  }
+  train::ModelOp firstModel() { return *composed.program->getOps<train::ModelOp>().begin(); }
   train::GraphOp graphOf(int64_t batch) {
     return cast<train::GraphOp>(
         SymbolTable::lookupSymbolIn(firstModel(), "b" + std::to_string(batch)));
@@ -113,8 +111,8 @@ private:
     SmallVector<GraphInput> inputs;
     for (unsigned i = 0; i < graph.getNumArguments(); ++i)
       if (auto name = graph.getArgAttrOfType<StringAttr>(i, train::kInputAttr))
-        inputs.push_back({name.str(), roles[name.str()],
-                          cast<RankedTensorType>(graph.getArgumentTypes()[i])});
+        inputs.push_back(
+            {name.str(), roles[name.str()], cast<RankedTensorType>(graph.getArgumentTypes()[i])});
     return inputs;
   }
 
@@ -155,8 +153,10 @@ private:
       roles[input.name] = role;
       int64_t first = input.type.getRank() ? input.type.getDimSize(0) : recipe.batch;
       if (first != recipe.batch)
-        return Status::invalid(file.path() + ": input \"" + input.name + "\" is exported for a "
-                                   "batch of " + std::to_string(first) + ", the recipe wants " +
+        return Status::invalid(file.path() + ": input \"" + input.name +
+                                   "\" is exported for a "
+                                   "batch of " +
+                                   std::to_string(first) + ", the recipe wants " +
                                    std::to_string(recipe.batch),
                                "export it with a symbolic batch, or set batch");
     }
@@ -214,8 +214,9 @@ private:
     SmallVector<int64_t> flat{1, type.getNumElements()};
     Value value;
     if (auto normal = dyn_cast<train::NormalInitAttr>(init))
-      value = e.add(e.mul(e.draw("normal", flat, iteration, iteration), e.c(number(normal.getDeviation()))),
-                    e.c(number(normal.getMean())));
+      value = e.add(
+          e.mul(e.draw("normal", flat, iteration, iteration), e.c(number(normal.getDeviation()))),
+          e.c(number(normal.getMean())));
     else if (auto uniform = dyn_cast<train::UniformInitAttr>(init))
       value = e.add(e.mul(e.draw("uniform", flat, iteration, iteration),
                           e.c(number(uniform.getHigh()) - number(uniform.getLow()))),
@@ -300,8 +301,8 @@ private:
     Value ok = e.builder().create<nn::LessOp>(e.loc(), norm, infinity);
     Value scale = e.c(1);
     if (recipe.optimizer.clip > 0)
-      scale = e.minimum(e.c(1), e.div(e.scalar("clip", e.f32(), recipe.optimizer.clip),
-                                      e.add(norm, e.c(1e-6))));
+      scale = e.minimum(
+          e.c(1), e.div(e.scalar("clip", e.f32(), recipe.optimizer.clip), e.add(norm, e.c(1e-6))));
     Value done = e.cast(step, e.f32());
     Value lr = learningRate(e, done);
     Value thisStep = e.add(step, e.integer(1));
@@ -319,9 +320,8 @@ private:
     EntryBuilder e(*composed.program, name, nextUses(), recipe.seed);
     train::GraphOp graph = graphOf(recipe.batch);
     auto inputs = inputsOf(graph);
-    DIFFRUN_ASSIGN(LossResult result,
-                   buildLoss(e, recipe, inputs, source, e.counter("iteration"), e.integer(0),
-                             runner(e, graph, "weight")));
+    DIFFRUN_ASSIGN(LossResult result, buildLoss(e, recipe, inputs, source, e.counter("iteration"),
+                                                e.integer(0), runner(e, graph, "weight")));
     Trainable all = readTrainable(e);
     DIFFRUN_ASSIGN(SmallVector<Value> gradients, gradientsOf(e, result.loss, all));
     e.output("loss", result.loss);
@@ -419,8 +419,8 @@ private:
     return decays;
   }
 
-  void update(EntryBuilder &e, train::ParameterOp parameter, Value weight, Value gradient,
-              Value lr, Value step, Value scale, Value ok, ArrayRef<Value> decays) {
+  void update(EntryBuilder &e, train::ParameterOp parameter, Value weight, Value gradient, Value lr,
+              Value step, Value scale, Value ok, ArrayRef<Value> decays) {
     if (!gradient)
       return; // nothing moves it: no moments, and its average stays its copy
     const OptimizerRecipe &o = recipe.optimizer;

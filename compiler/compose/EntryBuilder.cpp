@@ -4,8 +4,7 @@ using namespace mlir;
 
 namespace diffc {
 
-EntryBuilder::EntryBuilder(ModuleOp module, const std::string &name, int64_t firstUse,
-                           int64_t seed)
+EntryBuilder::EntryBuilder(ModuleOp module, const std::string &name, int64_t firstUse, int64_t seed)
     : b(module.getContext()), nextUse(firstUse), seed(seed) {
   b.setInsertionPointToEnd(module.getBody());
   Location loc = NameLoc::get(b.getStringAttr(name));
@@ -61,8 +60,8 @@ void EntryBuilder::output(const std::string &name, Value value) {
   outputs.push_back(value);
 }
 
-Value EntryBuilder::draw(const std::string &distribution, ArrayRef<int64_t> shape,
-                         Value iteration, Value firstSample) {
+Value EntryBuilder::draw(const std::string &distribution, ArrayRef<int64_t> shape, Value iteration,
+                         Value firstSample) {
   Value key = scalar("seed", b.getI64Type(), static_cast<double>(seed));
   return b.create<train::DrawOp>(loc(), RankedTensorType::get(shape, f32()), key, iteration,
                                  firstSample, distribution, nextUse++);

@@ -27,8 +27,8 @@ public:
   mlir::Value scalar(const std::string &name, mlir::Type element, double initial);
 
   /// The value of a slot at the entry's start (read once).
-  mlir::Value read(const std::string &model, const std::string &parameter,
-                   const std::string &role, mlir::RankedTensorType type);
+  mlir::Value read(const std::string &model, const std::string &parameter, const std::string &role,
+                   mlir::RankedTensorType type);
   mlir::Value counter(const std::string &name) {
     return read("", name, "value", mlir::RankedTensorType::get({}, b.getI64Type()));
   }
@@ -54,12 +54,8 @@ public:
   mlir::Value sub(mlir::Value x, mlir::Value y) { return b.create<nn::SubOp>(loc(), x, y); }
   mlir::Value mul(mlir::Value x, mlir::Value y) { return b.create<nn::MulOp>(loc(), x, y); }
   mlir::Value div(mlir::Value x, mlir::Value y) { return b.create<nn::DivOp>(loc(), x, y); }
-  mlir::Value minimum(mlir::Value x, mlir::Value y) {
-    return b.create<nn::MinimumOp>(loc(), x, y);
-  }
-  mlir::Value maximum(mlir::Value x, mlir::Value y) {
-    return b.create<nn::MaximumOp>(loc(), x, y);
-  }
+  mlir::Value minimum(mlir::Value x, mlir::Value y) { return b.create<nn::MinimumOp>(loc(), x, y); }
+  mlir::Value maximum(mlir::Value x, mlir::Value y) { return b.create<nn::MaximumOp>(loc(), x, y); }
   mlir::Value cast(mlir::Value x, mlir::Type element);
   /// [B] as [B, 1, ...], to go with a tensor of `rank`.
   mlir::Value perSample(mlir::Value x, int64_t rank);
@@ -68,8 +64,8 @@ public:
   mlir::Value sumAll(mlir::Value x);
 
 private:
-  mlir::Value argument(mlir::RankedTensorType type,
-                       llvm::ArrayRef<mlir::NamedAttribute> attributes, const std::string &name);
+  mlir::Value argument(mlir::RankedTensorType type, llvm::ArrayRef<mlir::NamedAttribute> attributes,
+                       const std::string &name);
 
   mlir::OpBuilder b;
   train::EntryOp entry;

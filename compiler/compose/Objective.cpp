@@ -65,11 +65,11 @@ private:
     if (!noisy || noisy->type.getRank() < 2)
       return wrong("objective.kind diffusion needs a graph input of role noisy, [batch, ...]");
     batch = noisy->type.getDimSize(0);
-    RankedTensorType shape =
-        RankedTensorType::get(noisy->type.getShape(), e.f32());
+    RankedTensorType shape = RankedTensorType::get(noisy->type.getShape(), e.f32());
     Value clean = e.input("clean", shape);
-    Value noise = source == NoiseSource::kFed ? e.input("noise", shape)
-                                              : e.draw("normal", shape.getShape(), iteration, firstSample);
+    Value noise = source == NoiseSource::kFed
+                      ? e.input("noise", shape)
+                      : e.draw("normal", shape.getShape(), iteration, firstSample);
     DIFFRUN_ASSIGN(Times times, makeTimes());
     int64_t rank = shape.getRank();
     Value alpha = e.perSample(times.alpha, rank), sigma = e.perSample(times.sigma, rank);
@@ -81,8 +81,8 @@ private:
       if (input.role == "noisy")
         operands.push_back(e.cast(mixed, element));
       else if (input.role == "timestep")
-        operands.push_back(nn::broadcastTo(
-            e.builder(), timestepFor(input, times.told), input.type.getShape()));
+        operands.push_back(
+            nn::broadcastTo(e.builder(), timestepFor(input, times.told), input.type.getShape()));
       else if (input.role == "label")
         operands.push_back(label(input));
       else
@@ -138,8 +138,8 @@ private:
         times.sigma = e.mul(times.told, e.c(1 / steps));
       } else {
         if (objective.timesteps == "logit_normal")
-          times.sigma = e.builder().create<nn::SigmoidOp>(e.loc(),
-                                                          e.draw("normal", {batch}, iteration, firstSample));
+          times.sigma = e.builder().create<nn::SigmoidOp>(
+              e.loc(), e.draw("normal", {batch}, iteration, firstSample));
         else
           times.sigma = e.draw("uniform", {batch}, iteration, firstSample);
         times.told = e.mul(times.sigma, e.c(steps));
@@ -196,8 +196,8 @@ private:
     // Huber with delta 1: d^2 / 2 inside, |d| - 1/2 outside.
     Value size = e.builder().create<nn::AbsOp>(e.loc(), d);
     Value inside = e.builder().create<nn::LessOp>(e.loc(), size, e.c(1));
-    return e.meanOfSample(e.builder().create<nn::SelectOp>(
-        e.loc(), inside, e.mul(e.c(0.5), square), e.sub(size, e.c(0.5))));
+    return e.meanOfSample(e.builder().create<nn::SelectOp>(e.loc(), inside, e.mul(e.c(0.5), square),
+                                                           e.sub(size, e.c(0.5))));
   }
 
   /// The mean over the samples that count: role sample_weight is 0 for the
@@ -227,9 +227,9 @@ private:
 
 } // namespace
 
-Result<LossResult> buildLoss(EntryBuilder &entry, const Recipe &recipe,
-                             ArrayRef<GraphInput> inputs, NoiseSource source, Value iteration,
-                             Value firstSample, const RunModel &run) {
+Result<LossResult> buildLoss(EntryBuilder &entry, const Recipe &recipe, ArrayRef<GraphInput> inputs,
+                             NoiseSource source, Value iteration, Value firstSample,
+                             const RunModel &run) {
   return ObjectiveBuilder(entry, recipe, inputs, source, iteration, firstSample, run).build();
 }
 

@@ -24,8 +24,8 @@ enum class NoiseSource {
 using RunModel = std::function<llvm::SmallVector<mlir::Value>(mlir::ValueRange)>;
 
 struct LossResult {
-  mlir::Value loss;  ///< f32 scalar: sum / samples
-  mlir::Value first; ///< the model's first output
+  mlir::Value loss;    ///< f32 scalar: sum / samples
+  mlir::Value first;   ///< the model's first output
   mlir::Value sum;     ///< f32 scalar: over the samples that count
   mlir::Value samples; ///< f32 scalar: how many count
 };

@@ -33,8 +33,8 @@ Outcome matmul(NodeImport &in) {
 Outcome gemm(NodeImport &in) {
   Type element = in.type(0).getElementType();
   DIFFRUN_ASSIGN(auto product,
-                 in.build<MatmulOp>(in.operand(0), in.operand(1),
-                                    in.integer("transA", 0) != 0, in.integer("transB", 0) != 0));
+                 in.build<MatmulOp>(in.operand(0), in.operand(1), in.integer("transA", 0) != 0,
+                                    in.integer("transB", 0) != 0));
   Value y = product[0];
   auto scaled = [&](Value x, double factor) -> Value {
     if (factor == 1)
@@ -112,11 +112,11 @@ Outcome convTranspose(NodeImport &in) {
   extra.resize(x.size() - 2, 0);
   SmallVector<int64_t> shape{x[0], k[1] * w.groups};
   for (size_t i = 0; i + 2 < x.size(); ++i)
-    shape.push_back((x[i + 2] - 1) * w.strides[i] + w.dilations[i] * (k[i + 2] - 1) + 1 +
-                    extra[i] - w.low[i] - w.high[i]);
-  DIFFRUN_ASSIGN(auto y, in.build<ConvolutionInputGradOp>(in.operand(0), in.operand(1), w.strides,
-                                                          w.low, w.high, w.dilations, w.groups,
-                                                          shape));
+    shape.push_back((x[i + 2] - 1) * w.strides[i] + w.dilations[i] * (k[i + 2] - 1) + 1 + extra[i] -
+                    w.low[i] - w.high[i]);
+  DIFFRUN_ASSIGN(auto y,
+                 in.build<ConvolutionInputGradOp>(in.operand(0), in.operand(1), w.strides, w.low,
+                                                  w.high, w.dilations, w.groups, shape));
   return withBias(in, y[0]);
 }
 

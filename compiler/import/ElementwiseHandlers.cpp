@@ -30,8 +30,8 @@ Outcome pow(NodeImport &in) {
   if (element != in.type(1).getElementType())
     exponent = in.builder.create<CastOp>(in.loc, exponent, element);
   // x^2 is what decomposed norms are made of; multiplying is exact and smooth.
-  if (auto values = in.constantReals(1); values && values->size() == 1 && (*values)[0] == 2.0 &&
-                                         in.type(1).getRank() == 0)
+  if (auto values = in.constantReals(1);
+      values && values->size() == 1 && (*values)[0] == 2.0 && in.type(1).getRank() == 0)
     return in.build<MulOp>(base, base);
   return in.build<PowOp>(base, exponent);
 }
@@ -75,13 +75,27 @@ Outcome cast(NodeImport &in) {
   OpBuilder &b = in.builder;
   Type to;
   switch (in.integer("to", 0)) {
-  case onnx::TensorProto::DOUBLE: to = b.getF64Type(); break;
-  case onnx::TensorProto::FLOAT: to = b.getF32Type(); break;
-  case onnx::TensorProto::FLOAT16: to = b.getF16Type(); break;
-  case onnx::TensorProto::BFLOAT16: to = b.getBF16Type(); break;
-  case onnx::TensorProto::INT64: to = b.getI64Type(); break;
-  case onnx::TensorProto::INT32: to = b.getI32Type(); break;
-  case onnx::TensorProto::BOOL: to = b.getI1Type(); break;
+  case onnx::TensorProto::DOUBLE:
+    to = b.getF64Type();
+    break;
+  case onnx::TensorProto::FLOAT:
+    to = b.getF32Type();
+    break;
+  case onnx::TensorProto::FLOAT16:
+    to = b.getF16Type();
+    break;
+  case onnx::TensorProto::BFLOAT16:
+    to = b.getBF16Type();
+    break;
+  case onnx::TensorProto::INT64:
+    to = b.getI64Type();
+    break;
+  case onnx::TensorProto::INT32:
+    to = b.getI32Type();
+    break;
+  case onnx::TensorProto::BOOL:
+    to = b.getI1Type();
+    break;
   default:
     return in.fail("cast to element type " + std::to_string(in.integer("to", 0)) +
                    " is not supported");

@@ -26,15 +26,12 @@ bool isPlausible(ArrayRef<int64_t> shape) {
   return true;
 }
 
-bool isDefaultDomain(const std::string &domain) {
-  return domain.empty() || domain == "ai.onnx";
-}
+bool isDefaultDomain(const std::string &domain) { return domain.empty() || domain == "ai.onnx"; }
 
 class Importer {
 public:
   Importer(MLIRContext &context, const ModelFile &file, const ImportOptions &options)
-      : context(context), file(file), options(options), builder(&context),
-        opset(file.opset()) {}
+      : context(context), file(file), options(options), builder(&context), opset(file.opset()) {}
 
   Result<OwningOpRef<ModuleOp>> run() {
     DIFFRUN_RETURN_IF_ERROR(checkOperators());
@@ -61,9 +58,9 @@ private:
       if (known)
         continue;
       ++count;
-      missing += "\n  node \"" + node.name() + "\": " +
-                 (isDefaultDomain(node.domain()) ? "" : node.domain() + ".") + node.op_type() +
-                 "-" + std::to_string(opset);
+      missing += "\n  node \"" + node.name() +
+                 "\": " + (isDefaultDomain(node.domain()) ? "" : node.domain() + ".") +
+                 node.op_type() + "-" + std::to_string(opset);
     }
     if (count == 0)
       return {};
@@ -98,8 +95,8 @@ private:
         if (from == maker.end() || state[from->second] == 2)
           continue;
         if (state[from->second] == 1)
-          return Status::invalid(file.path() + ": the graph is cyclic: node \"" +
-                                 nodes[at].name() + "\" reads what depends on it");
+          return Status::invalid(file.path() + ": the graph is cyclic: node \"" + nodes[at].name() +
+                                 "\" reads what depends on it");
         state[from->second] = 1;
         stack.emplace_back(from->second, 0);
       }
@@ -162,7 +159,8 @@ private:
     Location loc = NameLoc::get(builder.getStringAttr(file.path()));
     module = ModuleOp::create(loc);
     builder.setInsertionPointToEnd(module->getBody());
-    model = builder.create<train::ModelOp>(loc, options.modelName, builder.getStringAttr(file.path()));
+    model =
+        builder.create<train::ModelOp>(loc, options.modelName, builder.getStringAttr(file.path()));
     model.getBody().emplaceBlock();
     builder.setInsertionPointToEnd(&model.getBody().front());
     graph = builder.create<train::GraphOp>(loc, options.graphName, builder.getFunctionType({}, {}),
@@ -173,8 +171,7 @@ private:
 
   Value addArgument(RankedTensorType type, StringRef key, Attribute value, Location loc) {
     argumentTypes.push_back(type);
-    argumentAttributes.push_back(
-        builder.getDictionaryAttr(builder.getNamedAttr(key, value)));
+    argumentAttributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(key, value)));
     return graph.getBody().front().addArgument(type, loc);
   }
 
@@ -230,8 +227,8 @@ private:
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(graph);
     builder.create<train::ParameterOp>(loc, name, type, init);
-    values[name] = addArgument(type, train::kParameterAttr,
-                               FlatSymbolRefAttr::get(&context, name), loc);
+    values[name] =
+        addArgument(type, train::kParameterAttr, FlatSymbolRefAttr::get(&context, name), loc);
     return {};
   }
 

@@ -32,8 +32,7 @@ diffrun::Result<mlir::OwningOpRef<mlir::ModuleOp>>
 importModel(mlir::MLIRContext &context, const ModelFile &file, const ImportOptions &options);
 
 /// A TensorProto's elements.
-diffrun::Result<mlir::DenseElementsAttr> tensorElements(mlir::MLIRContext &context,
-                                                        const ModelFile &file,
-                                                        const onnx::TensorProto &tensor);
+diffrun::Result<mlir::DenseElementsAttr>
+tensorElements(mlir::MLIRContext &context, const ModelFile &file, const onnx::TensorProto &tensor);
 
 } // namespace diffc

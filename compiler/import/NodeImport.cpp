@@ -76,8 +76,8 @@ std::optional<int64_t> NodeImport::wrapAxis(int64_t axis, int64_t rank) {
 }
 
 Status NodeImport::fail(const std::string &what, const std::string &help) const {
-  return Status::invalid(file.path() + ": node \"" + node.name() + "\" (" + node.op_type() +
-                             "-" + std::to_string(opset) + "): " + what,
+  return Status::invalid(file.path() + ": node \"" + node.name() + "\" (" + node.op_type() + "-" +
+                             std::to_string(opset) + "): " + what,
                          help);
 }
 

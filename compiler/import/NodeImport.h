@@ -71,10 +71,10 @@ private:
   bool checkAndBuild(mlir::OperationState &state, Args &&...args) const {
     Op::build(builder, state, mlir::Type(), std::forward<Args>(args)...);
     state.types.clear();
-    return mlir::succeeded(Op::inferReturnTypes(
-        builder.getContext(), loc, state.operands,
-        state.attributes.getDictionary(builder.getContext()), state.getRawProperties(),
-        state.regions, state.types));
+    return mlir::succeeded(
+        Op::inferReturnTypes(builder.getContext(), loc, state.operands,
+                             state.attributes.getDictionary(builder.getContext()),
+                             state.getRawProperties(), state.regions, state.types));
   }
 };
 

@@ -19,9 +19,9 @@ template <typename Op> Outcome softmax(NodeImport &in) {
   if (in.opset >= 13 || *axis == rank - 1)
     return in.build<Op>(in.operand(0), *axis);
   ArrayRef<int64_t> shape = in.type(0).getShape();
-  Value rows = nn::reshape(in.builder, in.operand(0),
-                           {elementCount(shape.take_front(*axis)),
-                            elementCount(shape.drop_front(*axis))});
+  Value rows =
+      nn::reshape(in.builder, in.operand(0),
+                  {elementCount(shape.take_front(*axis)), elementCount(shape.drop_front(*axis))});
   DIFFRUN_ASSIGN(auto result, in.build<Op>(rows, 1));
   return NodeImport::Values{nn::reshape(in.builder, result[0], shape)};
 }

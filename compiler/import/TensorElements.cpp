@@ -11,14 +11,22 @@ namespace diffc {
 Type elementType(MLIRContext &context, int32_t dataType) {
   Builder b(&context);
   switch (dataType) {
-  case onnx::TensorProto::DOUBLE: return b.getF64Type();
-  case onnx::TensorProto::FLOAT: return b.getF32Type();
-  case onnx::TensorProto::FLOAT16: return b.getF16Type();
-  case onnx::TensorProto::BFLOAT16: return b.getBF16Type();
-  case onnx::TensorProto::INT64: return b.getI64Type();
-  case onnx::TensorProto::INT32: return b.getI32Type();
-  case onnx::TensorProto::BOOL: return b.getI1Type();
-  default: return {};
+  case onnx::TensorProto::DOUBLE:
+    return b.getF64Type();
+  case onnx::TensorProto::FLOAT:
+    return b.getF32Type();
+  case onnx::TensorProto::FLOAT16:
+    return b.getF16Type();
+  case onnx::TensorProto::BFLOAT16:
+    return b.getBF16Type();
+  case onnx::TensorProto::INT64:
+    return b.getI64Type();
+  case onnx::TensorProto::INT32:
+    return b.getI32Type();
+  case onnx::TensorProto::BOOL:
+    return b.getI1Type();
+  default:
+    return {};
   }
 }
 
@@ -57,13 +65,13 @@ NodeImport::Outcome constant(NodeImport &in) {
     return make(DenseElementsAttr::get(tensorOf(f32, 1, true), ArrayRef<float>{value->f()}));
   if (in.has("value_ints")) {
     SmallVector<int64_t> values = in.integers("value_ints");
-    return make(DenseElementsAttr::get(tensorOf(i64, values.size(), false),
-                                       ArrayRef<int64_t>(values)));
+    return make(
+        DenseElementsAttr::get(tensorOf(i64, values.size(), false), ArrayRef<int64_t>(values)));
   }
   if (const auto *value = in.find("value_floats")) {
     SmallVector<float> values(value->floats().begin(), value->floats().end());
-    return make(DenseElementsAttr::get(tensorOf(f32, values.size(), false),
-                                       ArrayRef<float>(values)));
+    return make(
+        DenseElementsAttr::get(tensorOf(f32, values.size(), false), ArrayRef<float>(values)));
   }
   return in.fail("holds neither a tensor nor numbers");
 }

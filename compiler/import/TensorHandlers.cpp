@@ -106,7 +106,8 @@ Outcome flatten(NodeImport &in) {
   if (axis < 0 || axis > rank)
     return in.fail("axis is out of range");
   ArrayRef<int64_t> shape = in.type(0).getShape();
-  return reshapeTo(in, {elementCount(shape.take_front(axis)), elementCount(shape.drop_front(axis))});
+  return reshapeTo(in,
+                   {elementCount(shape.take_front(axis)), elementCount(shape.drop_front(axis))});
 }
 
 Outcome squeeze(NodeImport &in) {
@@ -193,8 +194,7 @@ Outcome slice(NodeImport &in) {
     axes = llvm::to_vector(llvm::seq<int64_t>(0, starts.size()));
   if (steps.empty())
     steps.assign(starts.size(), 1);
-  if (ends.size() != starts.size() || axes.size() != starts.size() ||
-      steps.size() != starts.size())
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     return in.fail("starts, ends, axes and steps differ in length");
   int64_t rank = in.type(0).getRank();
   SmallVector<int64_t> from(rank, 0), sizes(in.type(0).getShape()), strides(rank, 1);
@@ -339,7 +339,8 @@ Outcome constantOfShape(NodeImport &in) {
 }
 
 Outcome range(NodeImport &in) {
-  auto start = in.constantIntegers(0), limit = in.constantIntegers(1), delta = in.constantIntegers(2);
+  auto start = in.constantIntegers(0), limit = in.constantIntegers(1),
+       delta = in.constantIntegers(2);
   if (!start || !limit || !delta || start->size() != 1 || limit->size() != 1 ||
       delta->size() != 1 || (*delta)[0] == 0)
     return in.fail("supported for integers that are known when compiling, step not 0");

@@ -93,20 +93,17 @@ Result<CompileReport> compile(const CompileOptions &options) {
   std::string output = options.output;
   if (output.empty())
     output = std::filesystem::path(model).stem().string() + ".plan";
-  int64_t team = recipe.threads
-                     ? recipe.threads
-                     : std::max<int64_t>(1, std::thread::hardware_concurrency());
+  int64_t team =
+      recipe.threads ? recipe.threads : std::max<int64_t>(1, std::thread::hardware_concurrency());
   report.decisions.push_back(fmt::format("target cpu:{}, {} threads", target.level, team));
-  DIFFRUN_ASSIGN(auto plan,
-                 makePlan(*composed.program, recipe, target, team,
-                          std::filesystem::path(output).stem().string()));
+  DIFFRUN_ASSIGN(auto plan, makePlan(*composed.program, recipe, target, team,
+                                     std::filesystem::path(output).stem().string()));
   DIFFRUN_RETURN_IF_ERROR(writeWeights(file, recipe, *composed.program, output, plan));
   for (const std::string &decision : report.decisions)
     plan.set_decisions(plan.decisions() + decision + "\n");
   DIFFRUN_RETURN_IF_ERROR(writePlan(plan, output));
   report.output = output;
-  report.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }
 

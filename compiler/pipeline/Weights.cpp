@@ -18,13 +18,20 @@ namespace {
 
 diffrun::FileDType fileType(diffrun::DType dtype) {
   switch (dtype) {
-  case diffrun::DType::kF64: return diffrun::FileDType::kF64;
-  case diffrun::DType::kF32: return diffrun::FileDType::kF32;
-  case diffrun::DType::kF16: return diffrun::FileDType::kF16;
-  case diffrun::DType::kBF16: return diffrun::FileDType::kBF16;
-  case diffrun::DType::kI64: return diffrun::FileDType::kI64;
-  case diffrun::DType::kI32: return diffrun::FileDType::kI32;
-  case diffrun::DType::kBool: return diffrun::FileDType::kBool;
+  case diffrun::DType::kF64:
+    return diffrun::FileDType::kF64;
+  case diffrun::DType::kF32:
+    return diffrun::FileDType::kF32;
+  case diffrun::DType::kF16:
+    return diffrun::FileDType::kF16;
+  case diffrun::DType::kBF16:
+    return diffrun::FileDType::kBF16;
+  case diffrun::DType::kI64:
+    return diffrun::FileDType::kI64;
+  case diffrun::DType::kI32:
+    return diffrun::FileDType::kI32;
+  case diffrun::DType::kBool:
+    return diffrun::FileDType::kBool;
   }
   return diffrun::FileDType::kF32;
 }

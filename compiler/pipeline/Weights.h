@@ -13,8 +13,7 @@ namespace diffc {
 /// (of the model, or of the recipe's weights file) and notes it in `plan`;
 /// nothing where every parameter is drawn. Errors: InvalidInput naming file and
 /// tensor; Machine where it cannot be written.
-diffrun::Status writeWeights(const ModelFile &file, const Recipe &recipe,
-                             mlir::ModuleOp program, const std::string &planPath,
-                             diffrun::proto::Plan &plan);
+diffrun::Status writeWeights(const ModelFile &file, const Recipe &recipe, mlir::ModuleOp program,
+                             const std::string &planPath, diffrun::proto::Plan &plan);
 
 } // namespace diffc

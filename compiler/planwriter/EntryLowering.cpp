@@ -151,8 +151,7 @@ private:
         continue;
       }
       // A result that nothing reads still takes room while it is written.
-      storageOf[result] =
-          newStorage(result, position[op], std::max(lastUse(result), position[op]));
+      storageOf[result] = newStorage(result, position[op], std::max(lastUse(result), position[op]));
     }
   }
 
@@ -247,8 +246,8 @@ private:
       if (auto scalar = entry.getArgAttrOfType<StringAttr>(i, train::kScalarAttr)) {
         input.set_name(scalar.str());
         input.set_scalar(true);
-        input.set_initial(entry.getArgAttrOfType<FloatAttr>(i, train::kInitialAttr)
-                              .getValueAsDouble());
+        input.set_initial(
+            entry.getArgAttrOfType<FloatAttr>(i, train::kInitialAttr).getValueAsDouble());
       } else {
         std::string role = entry.getArgAttrOfType<StringAttr>(i, train::kRoleAttr).str();
         input.set_name(role);

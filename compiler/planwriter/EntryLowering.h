@@ -31,8 +31,7 @@ struct ProgramLayout {
 };
 
 /// Lowers `entry`, whose body fusion has left, into `out`. Errors: Internal.
-diffrun::Status lowerEntry(train::EntryOp entry, ProgramLayout &layout,
-                           diffrun::proto::Entry &out);
+diffrun::Status lowerEntry(train::EntryOp entry, ProgramLayout &layout, diffrun::proto::Entry &out);
 
 /// Conversions shared with the program's lowering.
 diffrun::proto::TensorType protoType(mlir::Type type);

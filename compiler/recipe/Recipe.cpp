@@ -77,7 +77,8 @@ Status check(const Recipe &recipe) {
     return wrong("objective.label_dropout needs objective.null_label",
                  "give the label that stands for \"no class\"");
   if ((o.predict == "flow") != (o.schedule.kind == "flow") && o.kind == "diffusion")
-    return wrong("objective.predict flow and schedule kind flow go together", "set both or neither");
+    return wrong("objective.predict flow and schedule kind flow go together",
+                 "set both or neither");
   if (o.weighting == "min_snr" && o.predict == "flow")
     return wrong("objective.weighting min_snr is not defined for predict flow", "use none");
   if (o.timesteps == "logit_normal" && o.schedule.kind != "flow")
@@ -129,8 +130,8 @@ Result<Recipe> parseRecipe(const std::string &text, const std::string &path) {
   in.get("model", recipe.model);
   in.get("weights", recipe.weights);
   in.getMap("inputs", [&](YamlReader &inner) {
-    static const std::vector<std::string> roles = {"clean", "noise",  "noisy",  "timestep",
-                                                   "label", "text",   "target", "sample_weight"};
+    static const std::vector<std::string> roles = {"clean", "noise", "noisy",  "timestep",
+                                                   "label", "text",  "target", "sample_weight"};
     inner.forEach([&](const std::string &name, YAML::Node value) {
       std::string role = value.as<std::string>("");
       if (std::find(roles.begin(), roles.end(), role) == roles.end())

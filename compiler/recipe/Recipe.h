@@ -17,8 +17,8 @@ struct NoiseScheduleRecipe {
 };
 
 struct ObjectiveRecipe {
-  std::string kind = "diffusion";    ///< diffusion | regression | loss_output
-  std::string predict = "eps";       ///< eps | v | x0 | flow
+  std::string kind = "diffusion"; ///< diffusion | regression | loss_output
+  std::string predict = "eps";    ///< eps | v | x0 | flow
   NoiseScheduleRecipe schedule;
   std::string timesteps = "uniform"; ///< uniform | logit_normal
   std::string loss = "mse";          ///< mse | huber
@@ -37,7 +37,7 @@ struct ParameterGroup {
 struct OptimizerRecipe {
   std::string kind = "adamw";
   double lr = 1e-4, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0;
-  double clip = 0; ///< global norm; 0: none
+  double clip = 0;                   ///< global norm; 0: none
   std::string schedule = "constant"; ///< constant | cosine | linear
   int64_t warmup = 0, steps = 0;     ///< of the learning rate, in optimizer steps
   std::vector<ParameterGroup> groups;
@@ -52,7 +52,7 @@ struct Recipe {
   std::string path; ///< for messages
   std::string text; ///< as given
   std::string model;
-  std::string weights = "model"; ///< model | init | FILE.safetensors
+  std::string weights = "model";             ///< model | init | FILE.safetensors
   std::map<std::string, std::string> inputs; ///< graph input -> role
   int64_t batch = 1, accumulate = 1;
   ObjectiveRecipe objective;
@@ -60,7 +60,7 @@ struct Recipe {
   std::vector<double> emaDecays;
   bool emaWarmup = true;
   std::map<std::string, EntryRecipe> entries; ///< eval, denoise
-  int64_t threads = 0; ///< 0: this machine's cores
+  int64_t threads = 0;                        ///< 0: this machine's cores
   std::vector<std::string> trainable = {"*"};
   int64_t seed = 0;
   std::map<std::string, int64_t> dimensions; ///< symbolic dimensions beside the batch

@@ -71,8 +71,7 @@ YAML::Node YamlReader::find(const std::string &key) {
   return readOnly[key];
 }
 
-void YamlReader::get(const std::string &key, std::string &value,
-                     std::vector<std::string> allowed) {
+void YamlReader::get(const std::string &key, std::string &value, std::vector<std::string> allowed) {
   YAML::Node at = find(key);
   if (!at)
     return;
@@ -127,8 +126,7 @@ void YamlReader::get(const std::string &key, std::vector<std::string> &values) {
     note(fail(at, full(key) + " must be a list"));
 }
 
-void YamlReader::get(const std::string &key, std::vector<double> &values, double low,
-                     double high) {
+void YamlReader::get(const std::string &key, std::vector<double> &values, double low, double high) {
   YAML::Node at = find(key);
   if (!at)
     return;
@@ -138,13 +136,13 @@ void YamlReader::get(const std::string &key, std::vector<double> &values, double
   for (const YAML::Node &element : at) {
     double number;
     if (!convert(element, number) || !(number >= low && number <= high))
-      return note(fail(at, fmt::format("{} must hold numbers from {} to {}", full(key), low, high)));
+      return note(
+          fail(at, fmt::format("{} must hold numbers from {} to {}", full(key), low, high)));
     values.push_back(number);
   }
 }
 
-void YamlReader::getMap(const std::string &key,
-                        const std::function<Status(YamlReader &)> &read) {
+void YamlReader::getMap(const std::string &key, const std::function<Status(YamlReader &)> &read) {
   YAML::Node at = find(key);
   if (!at)
     return;
@@ -154,8 +152,7 @@ void YamlReader::getMap(const std::string &key,
   note(inner.finish());
 }
 
-void YamlReader::getList(const std::string &key,
-                         const std::function<Status(YamlReader &)> &read) {
+void YamlReader::getList(const std::string &key, const std::function<Status(YamlReader &)> &read) {
   YAML::Node at = find(key);
   if (!at)
     return;

@@ -111,8 +111,9 @@ json describe(const proto::Plan &plan, const ReportOptions &options) {
     if (options.memory) {
       Peak peak = peakOf(entry, arena);
       one["peak_live_bytes"] = peak.bytes;
-      one["peak_at"] = peak.step < 0 ? "" : entry.ops(peak.step).label() + " (" +
-                                                entry.ops(peak.step).location() + ")";
+      one["peak_at"] = peak.step < 0 ? ""
+                                     : entry.ops(peak.step).label() + " (" +
+                                           entry.ops(peak.step).location() + ")";
       for (size_t i = 0; i < peak.holders.size() && i < 12; ++i)
         one["peak_holders"].push_back(
             {{"bytes", peak.holders[i].first}, {"who", peak.holders[i].second}});
@@ -142,10 +143,10 @@ json describe(const proto::Plan &plan, const ReportOptions &options) {
 }
 
 std::string asText(const json &plan, const ReportOptions &options) {
-  std::string text = fmt::format(
-      "{}: {}, {} threads, {:.1f} MiB of code\n", plan["name"].get<std::string>(),
-      plan["target"].get<std::string>(), plan["threads"].get<int>(),
-      mebibytes(plan["code_bytes"].get<int64_t>()));
+  std::string text =
+      fmt::format("{}: {}, {} threads, {:.1f} MiB of code\n", plan["name"].get<std::string>(),
+                  plan["target"].get<std::string>(), plan["threads"].get<int>(),
+                  mebibytes(plan["code_bytes"].get<int64_t>()));
   text += "state\n";
   for (auto &[role, bytes] : plan["state"].items())
     text += fmt::format("  {:<10} {:10.2f} MiB\n", role, mebibytes(bytes.get<int64_t>()));
@@ -166,18 +167,17 @@ std::string asText(const json &plan, const ReportOptions &options) {
                           entry["peak_at"].get<std::string>(),
                           mebibytes(entry["peak_live_bytes"].get<int64_t>()));
       for (const json &holder : entry["peak_holders"])
-        text += fmt::format("    {:10.2f} MiB  {}\n",
-                            mebibytes(holder["bytes"].get<int64_t>()),
+        text += fmt::format("    {:10.2f} MiB  {}\n", mebibytes(holder["bytes"].get<int64_t>()),
                             holder["who"].get<std::string>());
     }
     if (options.fusion)
       for (const json &op : entry["ops"]) {
-        text += fmt::format("  {:<32} {:9.3f} MiB in {:9.3f} out {:9.3f} MFLOP  {}\n",
-                            op["label"].get<std::string>(),
-                            mebibytes(op["bytes_read"].get<int64_t>()),
-                            mebibytes(op["bytes_written"].get<int64_t>()),
-                            1e-6 * static_cast<double>(op["flops"].get<int64_t>()),
-                            op["location"].get<std::string>());
+        text +=
+            fmt::format("  {:<32} {:9.3f} MiB in {:9.3f} out {:9.3f} MFLOP  {}\n",
+                        op["label"].get<std::string>(), mebibytes(op["bytes_read"].get<int64_t>()),
+                        mebibytes(op["bytes_written"].get<int64_t>()),
+                        1e-6 * static_cast<double>(op["flops"].get<int64_t>()),
+                        op["location"].get<std::string>());
         std::string operators;
         for (const json &name : op["operators"])
           operators += " " + name.get<std::string>();

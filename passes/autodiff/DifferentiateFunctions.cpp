@@ -39,13 +39,12 @@ LogicalResult differentiateFunction(func::FuncOp function) {
                                : nn::zeros(builder, function.getLoc(), nn::tensorType(input)));
   terminator->setOperands(results);
   function->removeAttr(kDifferentiate);
-  function.setFunctionType(builder.getFunctionType(function.getArgumentTypes(),
-                                                   ValueRange(results).getTypes()));
+  function.setFunctionType(
+      builder.getFunctionType(function.getArgumentTypes(), ValueRange(results).getTypes()));
   return success();
 }
 
-struct DifferentiateFunctions final
-    : impl::DifferentiateFunctionsBase<DifferentiateFunctions> {
+struct DifferentiateFunctions final : impl::DifferentiateFunctionsBase<DifferentiateFunctions> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (function->hasAttr(kDifferentiate) && !function.isExternal() &&

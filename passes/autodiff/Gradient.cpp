@@ -45,8 +45,8 @@ private:
   DenseMap<Value, Value> sums;
 };
 
-LogicalResult differentiate(Operation *op, OpBuilder &builder,
-                            const DenseSet<Value> &active, Accumulator &gradients) {
+LogicalResult differentiate(Operation *op, OpBuilder &builder, const DenseSet<Value> &active,
+                            Accumulator &gradients) {
   SmallVector<Value> resultGrads, operandGrads;
   bool any = false;
   for (Value result : op->getResults()) {

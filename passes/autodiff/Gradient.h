@@ -17,7 +17,6 @@ namespace diffc {
 /// Errors: emitted on the first operation that lies on such a path and has no
 /// derivative.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
-buildGradients(mlir::OpBuilder &builder, mlir::Value scalar,
-               llvm::ArrayRef<mlir::Value> inputs);
+buildGradients(mlir::OpBuilder &builder, mlir::Value scalar, llvm::ArrayRef<mlir::Value> inputs);
 
 } // namespace diffc

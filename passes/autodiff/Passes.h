@@ -11,5 +11,4 @@ namespace diffc {
 #define GEN_PASS_REGISTRATION
 #include "passes/autodiff/Passes.h.inc"
 
-
 } // namespace diffc

@@ -18,8 +18,7 @@ bool reductionOf(Operation *op, Value &input, ArrayRef<int64_t> &axes) {
 
 bool staysOutside(Operation *op) {
   return op->hasTrait<OpTrait::IsTerminator>() || op->getDialect()->getNamespace() == "func" ||
-         isa<nn::ReshapeOp, nn::ConstantOp, nn::KernelOp, nn::CallOp,
-             nn::LibraryOpInterface>(op) ||
+         isa<nn::ReshapeOp, nn::ConstantOp, nn::KernelOp, nn::CallOp, nn::LibraryOpInterface>(op) ||
          (op->getNumOperands() == 0 && !isa<nn::IotaOp>(op));
 }
 
@@ -166,8 +165,8 @@ bool Clustering::makesCycle(const Cluster &cluster, Operation *op) const {
   DenseSet<Operation *> seen;
   auto push = [&](Value operand) {
     Operation *producer = operand.getDefiningOp();
-    if (!producer || producer->getBlock() != op->getBlock() ||
-        producer->isBeforeInBlock(first) || !seen.insert(producer).second)
+    if (!producer || producer->getBlock() != op->getBlock() || producer->isBeforeInBlock(first) ||
+        !seen.insert(producer).second)
       return;
     stack.push_back(producer);
   };

@@ -16,8 +16,8 @@ struct Cluster {
 
 /// Partitions the operators of `block` that kernels compute. Each of them is in
 /// exactly one cluster (with `fuse`, moves that are read through are in none:
-/// who needs them written makes a kernel of what is left); merging a cluster into one operation makes no cycle.
-/// With `fuse` false, every cluster holds one operator.
+/// who needs them written makes a kernel of what is left); merging a cluster into one operation
+/// makes no cycle. With `fuse` false, every cluster holds one operator.
 class Clustering {
 public:
   Clustering(mlir::Block &block, bool fuse);

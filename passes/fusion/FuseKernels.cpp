@@ -223,8 +223,8 @@ struct FuseKernels final : impl::FuseKernelsBase<FuseKernels> {
     Value input;
     ArrayRef<int64_t> axes;
     return isa<nn::PointwiseOpInterface, nn::BroadcastToOp, nn::IotaOp, nn::TransposeOp,
-               nn::SliceOp, nn::ReverseOp, nn::GatherOp, nn::ScatterAddOp, nn::ConcatOp,
-               nn::PadOp>(op) ||
+               nn::SliceOp, nn::ReverseOp, nn::GatherOp, nn::ScatterAddOp, nn::ConcatOp, nn::PadOp>(
+               op) ||
            reductionOf(op, input, axes);
   }
 

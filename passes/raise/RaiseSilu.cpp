@@ -16,8 +16,8 @@ struct ProductWithOwnSigmoid final : OpRewritePattern<nn::MulOp> {
       : OpRewritePattern(context), numRaised(numRaised) {}
 
   LogicalResult matchAndRewrite(nn::MulOp mul, PatternRewriter &rewriter) const override {
-    for (auto [x, factor] : {std::pair(mul.getLhs(), mul.getRhs()),
-                             std::pair(mul.getRhs(), mul.getLhs())}) {
+    for (auto [x, factor] :
+         {std::pair(mul.getLhs(), mul.getRhs()), std::pair(mul.getRhs(), mul.getLhs())}) {
       auto sigmoid = factor.getDefiningOp<nn::SigmoidOp>();
       if (!sigmoid || sigmoid.getInput() != x)
         continue;

@@ -21,9 +21,9 @@ struct CheckpointTensor {
 struct CheckpointInfo {
   int64_t step = 0;
   std::string folder;
-  nlohmann::json state;              ///< the counters given to save()
-  std::vector<std::string> files;    ///< "weights", "ema0", ...
-  std::vector<std::string> skipped;  ///< newer ones that were broken, with the reason
+  nlohmann::json state;             ///< the counters given to save()
+  std::vector<std::string> files;   ///< "weights", "ema0", ...
+  std::vector<std::string> skipped; ///< newer ones that were broken, with the reason
 };
 
 /// Saves and finds checkpoints. A checkpoint folder appears by one rename,

@@ -8,9 +8,9 @@
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <tuple>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <tuple>
 #include <unistd.h>
 #include <utility>
 
@@ -198,8 +198,10 @@ Status SafetensorsReader::parse() {
     if (type.is_string())
       dtype = fileDTypeFromName(type.get_ref<const std::string &>());
     if (!dtype)
-      return Status::invalid(culprit + "dtype " + type.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60) +
-                             " is not supported");
+      return Status::invalid(
+          culprit + "dtype " +
+          type.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60) +
+          " is not supported");
     SafetensorsView view;
     view.dtype = *dtype;
     if (!shape.is_array())
@@ -238,9 +240,9 @@ Status SafetensorsReader::parse() {
   int64_t covered = 0;
   for (const Range &range : ranges) {
     if (range.begin != covered)
-      return Status::invalid("tensor " + quoteName(*range.name) +
-                             (range.begin < covered ? ": overlaps the tensor before it"
-                                                    : ": unused bytes before it"));
+      return Status::invalid(
+          "tensor " + quoteName(*range.name) +
+          (range.begin < covered ? ": overlaps the tensor before it" : ": unused bytes before it"));
     covered = range.end;
   }
   if (covered != dataBytes)

@@ -25,7 +25,7 @@ std::optional<FileDType> fileDTypeFromName(std::string_view name);
 /// One tensor of an open file; `data` lives as long as the reader.
 struct SafetensorsView {
   FileDType dtype = FileDType::kF32;
-  std::vector<int64_t> shape;    ///< row-major; empty for a scalar
+  std::vector<int64_t> shape;      ///< row-major; empty for a scalar
   const std::byte *data = nullptr; ///< not necessarily aligned to the element
   size_t bytes = 0;
 };

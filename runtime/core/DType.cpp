@@ -88,8 +88,7 @@ uint16_t floatToHalf(float value) {
   }
   if (units < 1024)
     return sign | static_cast<uint16_t>(units);
-  return sign | static_cast<uint16_t>(((scale + 25) << 10) |
-                                      (static_cast<int>(units) - 1024));
+  return sign | static_cast<uint16_t>(((scale + 25) << 10) | (static_cast<int>(units) - 1024));
 }
 
 } // namespace diffrun

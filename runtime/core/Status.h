@@ -96,18 +96,18 @@ void report(const std::string &tool, const Status &status);
 } // namespace diffrun
 
 /// Returns from the enclosing function if `expression` (a Status) failed.
-#define DIFFRUN_RETURN_IF_ERROR(expression)                                    \
-  do {                                                                         \
-    if (::diffrun::Status diffrunStatus_ = (expression); !diffrunStatus_)      \
-      return diffrunStatus_;                                                   \
+#define DIFFRUN_RETURN_IF_ERROR(expression)                                                        \
+  do {                                                                                             \
+    if (::diffrun::Status diffrunStatus_ = (expression); !diffrunStatus_)                          \
+      return diffrunStatus_;                                                                       \
   } while (0)
 
 #define DIFFRUN_CONCAT_INNER(a, b) a##b
 #define DIFFRUN_CONCAT(a, b) DIFFRUN_CONCAT_INNER(a, b)
 
 /// `DIFFRUN_ASSIGN(auto x, expression)`: x is the Result's value, or return its error.
-#define DIFFRUN_ASSIGN(declaration, expression)                                \
-  auto DIFFRUN_CONCAT(diffrunResult_, __LINE__) = (expression);                \
-  if (!DIFFRUN_CONCAT(diffrunResult_, __LINE__))                               \
-    return DIFFRUN_CONCAT(diffrunResult_, __LINE__).status();                  \
+#define DIFFRUN_ASSIGN(declaration, expression)                                                    \
+  auto DIFFRUN_CONCAT(diffrunResult_, __LINE__) = (expression);                                    \
+  if (!DIFFRUN_CONCAT(diffrunResult_, __LINE__))                                                   \
+    return DIFFRUN_CONCAT(diffrunResult_, __LINE__).status();                                      \
   declaration = std::move(DIFFRUN_CONCAT(diffrunResult_, __LINE__)).value()

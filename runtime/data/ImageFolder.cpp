@@ -140,15 +140,17 @@ private:
                     std::max(height, int(std::lround(floats.rows * scale))));
       cv::Mat resized;
       cv::resize(floats, resized, size, 0, 0, scale < 1 ? cv::INTER_AREA : cv::INTER_CUBIC);
-      floats = resized(cv::Rect((size.width - width) / 2, (size.height - height) / 2, width, height))
-                   .clone();
+      floats =
+          resized(cv::Rect((size.width - width) / 2, (size.height - height) / 2, width, height))
+              .clone();
     }
     if (shape.channels == 1) {
       cv::Mat gray;
       cv::cvtColor(floats, gray, cv::COLOR_BGR2GRAY);
       floats = gray;
     } else if (shape.channels != 3) {
-      return Status::invalid(printable(path) + ": a picture gives 1 or 3 channels, the model takes " +
+      return Status::invalid(printable(path) +
+                             ": a picture gives 1 or 3 channels, the model takes " +
                              std::to_string(shape.channels));
     }
     int64_t channels = shape.channels;

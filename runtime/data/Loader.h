@@ -24,7 +24,7 @@ struct Batch {
 struct LoaderOptions {
   int64_t batch = 1;
   uint64_t seed = 0;
-  int threads = 2;       ///< 0 decodes in next()
+  int threads = 2; ///< 0 decodes in next()
   bool shuffle = true;
   bool flip = false;     ///< mirror half of the pictures
   bool dropLast = false; ///< drop a short last batch instead of filling it
@@ -73,9 +73,9 @@ private:
   std::mutex mutex;
   std::condition_variable wake;
   bool stop = false;
-  int64_t planned = 0;                 // consumed() after the last handed-out plan
-  int64_t nextTicket = 0, wanted = 0;  // batches started, batches taken
-  std::map<int64_t, Done> ready;       // by ticket
+  int64_t planned = 0;                // consumed() after the last handed-out plan
+  int64_t nextTicket = 0, wanted = 0; // batches started, batches taken
+  std::map<int64_t, Done> ready;      // by ticket
   std::mutex orderMutex;
   std::map<int64_t, std::shared_ptr<const std::vector<int64_t>>> orders;
   std::vector<std::thread> workers;

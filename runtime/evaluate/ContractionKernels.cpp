@@ -105,8 +105,9 @@ Result<Geometry> geometry(const Node &node, const std::vector<int64_t> &x,
   if (x.size() < 3 || x.size() > 5 || w.size() != x.size() || y.size() != x.size() ||
       strides.size() != spatial || low.size() != spatial || dilations.size() != spatial)
     return Status::internal("convolution of unsuitable ranks");
-  Geometry g{x[0], x[1], w[0], node.integer("groups", 1), {1, 1, 1}, {1, 1, 1},
-             {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}};
+  Geometry g{x[0],      x[1],      w[0],      node.integer("groups", 1),
+             {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1},
+             {0, 0, 0}, {1, 1, 1}};
   for (size_t i = 0; i < spatial; ++i) {
     size_t to = 3 - spatial + i;
     g.in[to] = x[2 + i];
@@ -157,31 +158,31 @@ template <typename Visit> void forEachGroup(const Geometry &g, Visit visit) {
   for (int64_t n = 0; n < g.batch; ++n)
     for (int64_t group = 0; group < g.groups; ++group)
       visit((n * g.channels + group * channels) * g.inPixels(),
-            (n * g.outputs + group * outputs) * g.pixels(),
-            group * outputs * channels * g.taps(), channels, outputs);
+            (n * g.outputs + group * outputs) * g.pixels(), group * outputs * channels * g.taps(),
+            channels, outputs);
 }
 
 Status convolution(const Node &node, const Operands &in, Results &out) {
   DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 2, 2));
-  DIFFRUN_ASSIGN(Geometry g, geometry(node, in[0]->type.shape, in[1]->type.shape,
-                                      out[0].type.shape));
+  DIFFRUN_ASSIGN(Geometry g,
+                 geometry(node, in[0]->type.shape, in[1]->type.shape, out[0].type.shape));
   forEachGroup(g, [&](int64_t x, int64_t y, int64_t w, int64_t channels, int64_t outputs) {
     std::vector<double> matrix = columns(g, in[0]->real.data() + x, channels);
-    multiply(in[1]->real.data() + w, matrix.data(), out[0].real.data() + y, outputs,
-             g.pixels(), channels * g.taps());
+    multiply(in[1]->real.data() + w, matrix.data(), out[0].real.data() + y, outputs, g.pixels(),
+             channels * g.taps());
   });
   return {};
 }
 
 Status convolutionInputGrad(const Node &node, const Operands &in, Results &out) {
   DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 2, 2));
-  DIFFRUN_ASSIGN(Geometry g, geometry(node, out[0].type.shape, in[1]->type.shape,
-                                      in[0]->type.shape));
+  DIFFRUN_ASSIGN(Geometry g,
+                 geometry(node, out[0].type.shape, in[1]->type.shape, in[0]->type.shape));
   forEachGroup(g, [&](int64_t x, int64_t y, int64_t w, int64_t channels, int64_t outputs) {
     std::vector<double> wt = transposed(in[1]->real.data() + w, outputs, channels * g.taps());
     std::vector<double> matrix(channels * g.taps() * g.pixels(), 0.0);
-    multiply(wt.data(), in[0]->real.data() + y, matrix.data(), channels * g.taps(),
-             g.pixels(), outputs);
+    multiply(wt.data(), in[0]->real.data() + y, matrix.data(), channels * g.taps(), g.pixels(),
+             outputs);
     double *dx = out[0].real.data() + x;
     forEachTap(g, channels, [&](int64_t row, int64_t column, int64_t pixel) {
       dx[pixel] += matrix[row * g.pixels() + column];
@@ -192,8 +193,8 @@ Status convolutionInputGrad(const Node &node, const Operands &in, Results &out) 
 
 Status convolutionWeightGrad(const Node &node, const Operands &in, Results &out) {
   DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 2, 2));
-  DIFFRUN_ASSIGN(Geometry g, geometry(node, in[0]->type.shape, out[0].type.shape,
-                                      in[1]->type.shape));
+  DIFFRUN_ASSIGN(Geometry g,
+                 geometry(node, in[0]->type.shape, out[0].type.shape, in[1]->type.shape));
   forEachGroup(g, [&](int64_t x, int64_t y, int64_t w, int64_t channels, int64_t outputs) {
     std::vector<double> matrix = columns(g, in[0]->real.data() + x, channels);
     std::vector<double> mt = transposed(matrix.data(), channels * g.taps(), g.pixels());
@@ -228,8 +229,7 @@ Status attention(const Node &node, const Operands &in, Results &out) {
         double mask = in[3] ? in[3]->real[h / q[1] * maskStrides[0] + h % q[1] * maskStrides[1] +
                                           i * maskStrides[2] + j * maskStrides[3]]
                             : 0;
-        scores[j] = causal && j > i ? -std::numeric_limits<double>::infinity()
-                                    : scale * dot + mask;
+        scores[j] = causal && j > i ? -std::numeric_limits<double>::infinity() : scale * dot + mask;
         top = std::max(top, scores[j]);
       }
       for (double &score : scores)

@@ -24,8 +24,7 @@ double geluDerivative(double x, bool tanhForm) {
 }
 
 /// result = F(x), floats only.
-template <double (*F)(double)>
-Status unaryReal(const Node &, const Operands &in, Results &out) {
+template <double (*F)(double)> Status unaryReal(const Node &, const Operands &in, Results &out) {
   DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 1, 1));
   for (size_t i = 0; i < out[0].real.size(); ++i)
     out[0].real[i] = F(in[0]->real[i]);
@@ -140,13 +139,13 @@ template <typename F> Status compare(const Operands &in, Results &out, F f) {
   });
 }
 
-#define DIFFRUN_ARITHMETIC(NAME, EXPRESSION)                                   \
-  Status NAME(const Node &, const Operands &in, Results &out) {                \
-    return arithmetic(in, out, [](auto a, auto b) { return EXPRESSION; });     \
+#define DIFFRUN_ARITHMETIC(NAME, EXPRESSION)                                                       \
+  Status NAME(const Node &, const Operands &in, Results &out) {                                    \
+    return arithmetic(in, out, [](auto a, auto b) { return EXPRESSION; });                         \
   }
-#define DIFFRUN_COMPARE(NAME, EXPRESSION)                                      \
-  Status NAME(const Node &, const Operands &in, Results &out) {                \
-    return compare(in, out, [](auto a, auto b) -> int64_t { return EXPRESSION; }); \
+#define DIFFRUN_COMPARE(NAME, EXPRESSION)                                                          \
+  Status NAME(const Node &, const Operands &in, Results &out) {                                    \
+    return compare(in, out, [](auto a, auto b) -> int64_t { return EXPRESSION; });                 \
   }
 DIFFRUN_ARITHMETIC(add, a + b)
 DIFFRUN_ARITHMETIC(sub, a - b)

@@ -2,8 +2,7 @@
 
 namespace diffrun::evaluate {
 namespace {
-template <typename T>
-T attributeOr(const Node &node, const std::string &key, T fallback) {
+template <typename T> T attributeOr(const Node &node, const std::string &key, T fallback) {
   auto found = node.attributes.find(key);
   if (found == node.attributes.end())
     return fallback;
@@ -60,8 +59,8 @@ Status evaluate(const Graph &graph, int64_t first, int64_t count,
     Operands operands;
     for (int64_t id : node.operands) {
       if (id >= 0 && !values[id])
-        return Status::internal(node.op + " (" + node.location + "): value " +
-                                std::to_string(id) + " is used before it is made");
+        return Status::internal(node.op + " (" + node.location + "): value " + std::to_string(id) +
+                                " is used before it is made");
       operands.push_back(id < 0 ? nullptr : &*values[id]);
     }
     std::vector<TensorType> types;

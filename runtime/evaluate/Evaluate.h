@@ -16,8 +16,8 @@
 namespace diffrun::evaluate {
 
 /// An operator's attribute. Booleans are 0 or 1.
-using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>,
-                               std::vector<double>, Tensor>;
+using Attribute =
+    std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, Tensor>;
 
 /// One operation. Values are known by number; an operand of -1 is an optional
 /// one that is absent.

@@ -15,8 +15,7 @@ Status checkOperands(const Operands &operands, size_t required, size_t count) {
 Result<std::vector<int64_t>> broadcastStrides(const std::vector<int64_t> &from,
                                               const std::vector<int64_t> &to) {
   Status mismatch = Status::internal(TensorType{DType::kF64, from}.str() +
-                                     " does not broadcast to " +
-                                     TensorType{DType::kF64, to}.str());
+                                     " does not broadcast to " + TensorType{DType::kF64, to}.str());
   if (from.size() > to.size())
     return mismatch;
   std::vector<int64_t> own = rowMajorStrides(from), strides(to.size(), 0);

@@ -17,8 +17,8 @@ Result<std::vector<int64_t>> broadcastStrides(const std::vector<int64_t> &from,
 /// Calls visit(linear index, offsets) for every element of `shape` in
 /// row-major order; offsets[k] is the dot product of the index with strides[k].
 template <typename Visit>
-void forEach(const std::vector<int64_t> &shape,
-             const std::vector<std::vector<int64_t>> &strides, Visit visit) {
+void forEach(const std::vector<int64_t> &shape, const std::vector<std::vector<int64_t>> &strides,
+             Visit visit) {
   int64_t count = 1;
   for (int64_t extent : shape)
     count *= extent;

@@ -49,8 +49,8 @@ Status normalise(const Node &node, const Operands &in, Results &out, RowView vie
   const Tensor *scale = in.size() > 1 ? in[1] : nullptr, *bias = in.size() > 2 ? in[2] : nullptr;
   for (int64_t row = 0; row < view.rows; ++row) {
     double *y = out[0].real.data() + row * view.length;
-    normaliseRow(in[0]->real.data() + row * view.length, view.length, node.real("epsilon"),
-                 centre, y);
+    normaliseRow(in[0]->real.data() + row * view.length, view.length, node.real("epsilon"), centre,
+                 y);
     for (int64_t i = 0; i < view.length; ++i) {
       if (scale)
         y[i] *= scale->real[view.affine(row, i)];
@@ -112,8 +112,7 @@ Status groupNormGrad(const Node &node, const Operands &in, Results &out) {
 }
 
 /// Calls visit(base, stride, extent) for each line along the node's axis.
-template <typename Visit>
-void forEachLine(const Node &node, const TensorType &type, Visit visit) {
+template <typename Visit> void forEachLine(const Node &node, const TensorType &type, Visit visit) {
   AxisView view = viewAround(type.shape, node.integer("axis"));
   for (int64_t o = 0; o < view.outer; ++o)
     for (int64_t i = 0; i < view.inner; ++i)

@@ -54,8 +54,7 @@ std::vector<int64_t> reducedStrides(const std::vector<int64_t> &shape,
 }
 
 template <typename Combine>
-Status reduce(const Node &node, const Operands &in, Results &out, double initial,
-              Combine combine) {
+Status reduce(const Node &node, const Operands &in, Results &out, double initial, Combine combine) {
   DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 1, 1));
   std::vector<int64_t> axes = node.integers("axes");
   for (int64_t axis : axes)
@@ -80,8 +79,8 @@ Status reduceMean(const Node &node, const Operands &in, Results &out) {
   if (!out[0].isReal())
     return Status::invalid("the mean of " + out[0].type.str() + " is not defined");
   DIFFRUN_RETURN_IF_ERROR(reduceSum(node, in, out));
-  double count = static_cast<double>(in[0]->type.count()) /
-                 std::max<int64_t>(out[0].type.count(), 1);
+  double count =
+      static_cast<double>(in[0]->type.count()) / std::max<int64_t>(out[0].type.count(), 1);
   for (double &value : out[0].real)
     value /= count;
   return {};

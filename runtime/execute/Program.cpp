@@ -160,8 +160,7 @@ Status Program::prepareCall(const proto::Entry &entry, int index, Step &step) {
   const proto::Op &op = entry.ops(index);
   if (op.has_launch()) {
     if (library)
-      step.kernel =
-          reinterpret_cast<KernelFunction>(dlsym(library, op.launch().symbol().c_str()));
+      step.kernel = reinterpret_cast<KernelFunction>(dlsym(library, op.launch().symbol().c_str()));
     if (!step.kernel)
       return Status::invalid("its code has no kernel " + op.launch().symbol());
     return {};
@@ -307,14 +306,13 @@ Status Program::placeInputs(const proto::Entry &entry, const InputData &data) {
     if (!input.scalar()) {
       auto found = data.find(input.role());
       if (found == data.end() || !found->second)
-        return Status::invalid(loaded.path() + ": entry " + entry.name() +
-                               " needs data for role " + input.role());
+        return Status::invalid(loaded.path() + ": entry " + entry.name() + " needs data for role " +
+                               input.role());
       std::memcpy(to, found->second, static_cast<size_t>(input.buffer().bytes()));
       continue;
     }
     auto given = scalars.find(input.name());
-    storeScalar(input.type().dtype(), given != scalars.end() ? given->second : input.initial(),
-                to);
+    storeScalar(input.type().dtype(), given != scalars.end() ? given->second : input.initial(), to);
   }
   return {};
 }
@@ -367,8 +365,7 @@ Status Program::runOp(const proto::Entry &entry, int index) {
   case proto::Op::kDraw:
     return runDraw(entry, index, step);
   case proto::Op::kCopy:
-    std::memmove(step.results[0], step.operands[0],
-                 static_cast<size_t>(op.operands(0).bytes()));
+    std::memmove(step.results[0], step.operands[0], static_cast<size_t>(op.operands(0).bytes()));
     return {};
   default:
     return Status::internal("an operation without a kind");

@@ -57,7 +57,9 @@ public:
   float outputFloat(const std::string &entry, const std::string &name) const;
 
   void *at(const proto::Buffer &buffer) const;
-  void *slotData(int64_t slot) const { return at(loaded.plan().slots(static_cast<int>(slot)).buffer()); }
+  void *slotData(int64_t slot) const {
+    return at(loaded.plan().slots(static_cast<int>(slot)).buffer());
+  }
 
   /// Bytes that create() took: spaces and scratch that the plan does not hold.
   int64_t plannedBytes() const;

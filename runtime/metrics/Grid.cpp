@@ -16,13 +16,14 @@ Status writeGrid(const std::string &path, const float *images, int64_t count, in
   columns = std::min(columns, count);
   int64_t rows = (count + columns - 1) / columns;
   cv::Mat grid(static_cast<int>(rows * (height + kGap) + kGap),
-               static_cast<int>(columns * (width + kGap) + kGap),
-               channels == 1 ? CV_8UC1 : CV_8UC3, cv::Scalar::all(255));
+               static_cast<int>(columns * (width + kGap) + kGap), channels == 1 ? CV_8UC1 : CV_8UC3,
+               cv::Scalar::all(255));
   for (int64_t n = 0; n < count; ++n)
     for (int64_t c = 0; c < channels; ++c)
       for (int64_t y = 0; y < height; ++y) {
         const float *from = images + ((n * channels + c) * height + y) * width;
-        uint8_t *row = grid.ptr<uint8_t>(static_cast<int>(kGap + n / columns * (height + kGap) + y));
+        uint8_t *row =
+            grid.ptr<uint8_t>(static_cast<int>(kGap + n / columns * (height + kGap) + y));
         for (int64_t x = 0; x < width; ++x) {
           float value = std::isnan(from[x]) ? -1.0f : std::clamp(from[x], -1.0f, 1.0f);
           int64_t column = kGap + n % columns * (width + kGap) + x;

@@ -58,8 +58,7 @@ Progress::Progress(int64_t firstStep, int64_t lastStep, int64_t imagesPerStep)
       start(std::chrono::steady_clock::now()) {}
 
 std::string Progress::line(int64_t step, double loss) const {
-  double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   double rate = seconds > 0 ? double(step - first) / seconds : 0;
   char text[160];
   std::snprintf(text, sizeof text, "step %lld/%lld  loss %.4f  %.2f steps/s  %.0f images/s",
@@ -96,7 +95,9 @@ Status plotLoss(const std::string &metricsPath, const std::string &pngPath) {
     return failed(pngPath);
   std::string script = "set terminal png size 900,500\nset output '" + quoted +
                        "'\nset grid\nset xlabel 'step'\nset ylabel 'loss'\nset logscale y\n"
-                       "$loss << EOD\n" + points + "EOD\n"
+                       "$loss << EOD\n" +
+                       points +
+                       "EOD\n"
                        "plot $loss with dots notitle, $loss smooth bezier lw 2 title 'loss'\n";
   std::fwrite(script.data(), 1, script.size(), pipe);
   if (::pclose(pipe) != 0)

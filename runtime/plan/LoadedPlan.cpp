@@ -54,8 +54,8 @@ Result<std::string> readFile(const std::string &path) {
   for (size_t done = 0; status.ok() && done < bytes.size();) {
     ssize_t now = ::read(file, bytes.data() + done, bytes.size() - done);
     if (now <= 0)
-      status = Status::invalid(path + ": cannot be read: " +
-                               (now < 0 ? std::strerror(errno) : "it is cut short"));
+      status = Status::invalid(
+          path + ": cannot be read: " + (now < 0 ? std::strerror(errno) : "it is cut short"));
     done += static_cast<size_t>(std::max<ssize_t>(now, 0));
   }
   ::close(file);
@@ -81,8 +81,8 @@ Result<LoadedPlan> LoadedPlan::parse(const std::string &bytes, const std::string
                            "it is cut short, damaged, or no plan at all; compile it again");
   proto::Plan plan;
   google::protobuf::LogSilencer silence; // one error, ours
-  google::protobuf::io::CodedInputStream coded(
-      reinterpret_cast<const uint8_t *>(bytes.data()), static_cast<int>(bytes.size()));
+  google::protobuf::io::CodedInputStream coded(reinterpret_cast<const uint8_t *>(bytes.data()),
+                                               static_cast<int>(bytes.size()));
   coded.SetRecursionLimit(16);
   if (!plan.ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
     return Status::invalid(path + ": is no plan", "compile it again");

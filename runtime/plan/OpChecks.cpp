@@ -53,8 +53,7 @@ Status checkMatmul(const proto::Op &op) {
   if (rank < 2 || rank > 8 || m.a_shape_size() != rank || m.b_shape_size() != rank)
     return wrong("matmul operands of different ranks");
   int64_t rows = m.c_shape(rank - 2), columns = m.c_shape(rank - 1), depth = m.a_shape(rank - 1);
-  if (m.a_shape(rank - 2) != rows || m.b_shape(rank - 1) != columns ||
-      m.b_shape(rank - 2) != depth)
+  if (m.a_shape(rank - 2) != rows || m.b_shape(rank - 1) != columns || m.b_shape(rank - 2) != depth)
     return wrong("matmul shapes that do not go together");
   for (int i = 0; i < rank - 2; ++i)
     for (int64_t extent : {m.a_shape(i), m.b_shape(i)})

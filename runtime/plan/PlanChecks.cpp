@@ -116,8 +116,8 @@ private:
       if (bytesOf(type) < 0)
         return bad("entry " + entry.name() + ": a type of its nn program is impossible");
     for (const proto::Node &node : entry.program().nodes()) {
-      std::string where = "entry " + entry.name() + ", node " + node.op() + " (" +
-                          node.location() + "): ";
+      std::string where =
+          "entry " + entry.name() + ", node " + node.op() + " (" + node.location() + "): ";
       for (int64_t id : node.operands())
         if (id < -1 || id >= values)
           return bad(where + "a value number is out of range");
@@ -125,9 +125,8 @@ private:
         if (id < 0 || id >= values)
           return bad(where + "a value number is out of range");
       for (const auto &[key, attribute] : node.attributes())
-        if (attribute.has_tensor() &&
-            bytesOf(attribute.tensor().type()) !=
-                static_cast<int64_t>(attribute.tensor().data().size()))
+        if (attribute.has_tensor() && bytesOf(attribute.tensor().type()) !=
+                                          static_cast<int64_t>(attribute.tensor().data().size()))
           return bad(where + "constant " + key + " does not have the size of its type");
     }
     return {};
@@ -215,8 +214,9 @@ private:
     for (int k = 0; k < op.results_size(); ++k)
       if (!fits(op.results(k), op.result_values(k)))
         return Status::invalid("result " + std::to_string(k) + " does not have its value's size");
-    if (op.has_launch() && plan.code().compare(0, 4, "\x7f"
-                                                     "ELF"))
+    if (op.has_launch() && plan.code().compare(0, 4,
+                                               "\x7f"
+                                               "ELF"))
       return Status::invalid("launches a kernel, but the plan has no code");
     return checkOp(op);
   }

@@ -124,8 +124,8 @@ private:
         return wrongEntry("input " + entry.inputs(i).name() + " lies in memory that lasts");
       for (int j = 0; j < i; ++j)
         if (overlap(buffer, entry.inputs(j).buffer()))
-          return wrongEntry("inputs " + entry.inputs(j).name() + " and " +
-                            entry.inputs(i).name() + " overlap");
+          return wrongEntry("inputs " + entry.inputs(j).name() + " and " + entry.inputs(i).name() +
+                            " overlap");
       contents.put(buffer, rootOf(entry.input_values(i)));
     }
     return {};
@@ -177,7 +177,7 @@ private:
       return {};
     return wrong(what + " reads " +
                  (there == Contents::kNothing ? "memory that holds no whole value"
-                  : there >= 0 ? "value " + std::to_string(there) + " where value " +
+                  : there >= 0                ? "value " + std::to_string(there) + " where value " +
                                      std::to_string(rootOf(value)) + " is meant"
                                : "memory that this entry did not write"));
   }

@@ -25,8 +25,8 @@ Result<evaluate::Attribute> attributeOf(const proto::Attribute &attribute) {
     return evaluate::Attribute(std::vector<int64_t>(attribute.integers().values().begin(),
                                                     attribute.integers().values().end()));
   case proto::Attribute::kReals:
-    return evaluate::Attribute(std::vector<double>(attribute.reals().values().begin(),
-                                                   attribute.reals().values().end()));
+    return evaluate::Attribute(
+        std::vector<double>(attribute.reals().values().begin(), attribute.reals().values().end()));
   case proto::Attribute::kTensor: {
     DIFFRUN_ASSIGN(auto type, typeOf(attribute.tensor().type()));
     if (static_cast<int64_t>(attribute.tensor().data().size()) !=

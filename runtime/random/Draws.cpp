@@ -11,9 +11,7 @@ namespace {
 constexpr uint64_t kWord = uint64_t{1} << 32;
 
 /// u in (0, 1]: the top 24 bits, plus one unit, so that log is finite.
-float openUniform(uint32_t word) {
-  return static_cast<float>((word >> 8) + 1) * 0x1p-24f;
-}
+float openUniform(uint32_t word) { return static_cast<float>((word >> 8) + 1) * 0x1p-24f; }
 
 /// Natural logarithm for 2^-24 <= u <= 1. u = 2^e * (1 + f) with 1 + f in
 /// [sqrt(1/2), sqrt(2)); log1p(f) by s = f / (2 + f), an odd series in s. Every
@@ -80,8 +78,7 @@ void boxMuller(uint32_t first, uint32_t second, float &a, float &b) {
 
 /// Calls convert(words, four floats) for each group of four elements.
 template <typename Convert>
-Status draw(const DrawKey &key, int64_t samples, int64_t elements, float *out,
-            Convert convert) {
+Status draw(const DrawKey &key, int64_t samples, int64_t elements, float *out, Convert convert) {
   if (samples < 0 || elements < 0 || key.iteration >= kWord ||
       static_cast<uint64_t>(samples) > kWord ||
       key.firstSample > kWord - static_cast<uint64_t>(samples) ||
@@ -96,10 +93,9 @@ Status draw(const DrawKey &key, int64_t samples, int64_t elements, float *out,
                                 static_cast<uint32_t>(key.seed >> 32)};
   for (int64_t sample = 0; sample < samples; ++sample)
     for (int64_t element = 0; element < elements; element += 4) {
-      std::array<uint32_t, 4> counter{
-          static_cast<uint32_t>(element / 4),
-          static_cast<uint32_t>(key.firstSample + sample),
-          static_cast<uint32_t>(key.iteration), key.stream};
+      std::array<uint32_t, 4> counter{static_cast<uint32_t>(element / 4),
+                                      static_cast<uint32_t>(key.firstSample + sample),
+                                      static_cast<uint32_t>(key.iteration), key.stream};
       float four[4];
       convert(philox4x32(counter, words), four);
       for (int64_t i = 0; i < 4 && element + i < elements; ++i)
@@ -111,19 +107,17 @@ Status draw(const DrawKey &key, int64_t samples, int64_t elements, float *out,
 } // namespace
 
 Status drawNormal(const DrawKey &key, int64_t samples, int64_t elements, float *out) {
-  return draw(key, samples, elements, out,
-              [](const std::array<uint32_t, 4> &words, float *four) {
-                boxMuller(words[0], words[1], four[0], four[1]);
-                boxMuller(words[2], words[3], four[2], four[3]);
-              });
+  return draw(key, samples, elements, out, [](const std::array<uint32_t, 4> &words, float *four) {
+    boxMuller(words[0], words[1], four[0], four[1]);
+    boxMuller(words[2], words[3], four[2], four[3]);
+  });
 }
 
 Status drawUniform(const DrawKey &key, int64_t samples, int64_t elements, float *out) {
-  return draw(key, samples, elements, out,
-              [](const std::array<uint32_t, 4> &words, float *four) {
-                for (int i = 0; i < 4; ++i)
-                  four[i] = static_cast<float>(words[i] >> 8) * 0x1p-24f;
-              });
+  return draw(key, samples, elements, out, [](const std::array<uint32_t, 4> &words, float *four) {
+    for (int i = 0; i < 4; ++i)
+      four[i] = static_cast<float>(words[i] >> 8) * 0x1p-24f;
+  });
 }
 
 } // namespace diffrun

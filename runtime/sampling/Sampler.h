@@ -10,8 +10,7 @@ namespace diffrun {
 /// Writes the model's output for the noisy pictures `x` at timestep `t` (in
 /// steps) to `out`; both have `count` floats. `x` is alpha * clean + sigma *
 /// noise, whatever form the sampler keeps inside.
-using ModelFunction =
-    std::function<Status(const float *x, int64_t t, float *out, size_t count)>;
+using ModelFunction = std::function<Status(const float *x, int64_t t, float *out, size_t count)>;
 /// Fills `out` with `count` standard normals for sampler step `step`.
 using NoiseFunction = std::function<void(int64_t step, float *out, size_t count)>;
 
@@ -23,9 +22,9 @@ Result<SamplerKind> samplerFromName(const std::string &name);
 struct SamplerOptions {
   SamplerKind kind = SamplerKind::kDdim;
   Predict predict = Predict::kEps;
-  double eta = 0.0;           ///< DDIM only: 0 deterministic, 1 as DDPM
-  double clip = 0.0;          ///< > 0: the estimated clean value is clamped to +-clip
-  NoiseFunction noise;        ///< needed for eta > 0
+  double eta = 0.0;    ///< DDIM only: 0 deterministic, 1 as DDPM
+  double clip = 0.0;   ///< > 0: the estimated clean value is clamped to +-clip
+  NoiseFunction noise; ///< needed for eta > 0
   std::function<void(int64_t step, int64_t count)> progress;
 };
 

@@ -14,8 +14,7 @@ constexpr uint32_t kNoiseStream = 0xd1ff0001;
 
 class SampleLoop {
 public:
-  SampleLoop(Program &program, const SampleOptions &options)
-      : program(program), options(options) {}
+  SampleLoop(Program &program, const SampleOptions &options) : program(program), options(options) {}
 
   Result<Samples> run() {
     entry = program.plan().findEntry("denoise");
@@ -56,8 +55,7 @@ private:
     // A parameter that is not trained has no average: its weight serves.
     DIFFRUN_RETURN_IF_ERROR(
         restoreRole(program, checkpoint.folder + "/weights.safetensors", "", "weight"));
-    if (std::find(checkpoint.files.begin(), checkpoint.files.end(), file) ==
-        checkpoint.files.end())
+    if (std::find(checkpoint.files.begin(), checkpoint.files.end(), file) == checkpoint.files.end())
       return Status::invalid(checkpoint.folder + ": has no weights \"" + options.weights + "\"",
                              "the recipe's ema gives averages; --weights weight takes none");
     for (const proto::SlotUse &use : entry->reads()) {
@@ -87,7 +85,9 @@ private:
   }
 
   /// What the model was told in training: steps, or, for flow, sigma * steps.
-  double told(int64_t t) const { return isFlow ? static_cast<double>(t + 1) : static_cast<double>(t); }
+  double told(int64_t t) const {
+    return isFlow ? static_cast<double>(t + 1) : static_cast<double>(t);
+  }
 
   Status denoise(const float *x, int64_t t, const std::vector<int64_t> &labels, float *out,
                  size_t count) {
@@ -128,9 +128,8 @@ private:
     int64_t rounds = (options.count + batch - 1) / batch, calls = 0;
     for (int64_t round = 0; round < rounds; ++round) {
       int64_t first = round * batch, real = std::min(batch, options.count - first);
-      DIFFRUN_RETURN_IF_ERROR(drawNormal({options.seed, kNoiseStream, 0,
-                                          static_cast<uint64_t>(first)},
-                                         batch, each, x.data()));
+      DIFFRUN_RETURN_IF_ERROR(drawNormal(
+          {options.seed, kNoiseStream, 0, static_cast<uint64_t>(first)}, batch, each, x.data()));
       if (!isFlow) { // a flow starts at pure noise
         auto scale = static_cast<float>(startScale(schedule, times.front(), Spacing::kTrailing));
         for (float &value : x)

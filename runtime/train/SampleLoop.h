@@ -10,13 +10,13 @@
 namespace diffrun {
 
 struct SampleOptions {
-  std::string from;               ///< a run's folder, or empty: the plan's own weights
-  std::string weights = "ema";    ///< ema | ema0, ema1, ... | weight
-  std::string sampler = "euler";  ///< ddim | euler | dpmpp2m
+  std::string from;              ///< a run's folder, or empty: the plan's own weights
+  std::string weights = "ema";   ///< ema | ema0, ema1, ... | weight
+  std::string sampler = "euler"; ///< ddim | euler | dpmpp2m
   int64_t steps = 50;
-  double guidance = 1;            ///< 1: none
+  double guidance = 1; ///< 1: none
   int64_t count = 80;
-  std::vector<int64_t> labels;    ///< given in turn; empty: every class, row by row
+  std::vector<int64_t> labels; ///< given in turn; empty: every class, row by row
   uint64_t seed = 0;
   std::function<void(int64_t done, int64_t all)> progress;
 };

@@ -46,7 +46,8 @@ std::vector<CheckpointTensor> tensorsOf(const Program &program) {
       continue;
     auto [file, prefix] = placeOf(slot.role());
     tensors.push_back({file,
-                       {prefix + slot.parameter(), fileType(slot.type().dtype()),
+                       {prefix + slot.parameter(),
+                        fileType(slot.type().dtype()),
                         {slot.type().shape().begin(), slot.type().shape().end()},
                         program.slotData(i)}});
   }

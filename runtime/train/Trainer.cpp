@@ -132,10 +132,9 @@ private:
   }
 
   Status loop() {
-    Progress progress(iteration(), options.steps, inputOf(*entry, "sample_weight")
-                                                      ? inputOf(*entry, "sample_weight")
-                                                            ->type().shape(0)
-                                                      : 1);
+    Progress progress(
+        iteration(), options.steps,
+        inputOf(*entry, "sample_weight") ? inputOf(*entry, "sample_weight")->type().shape(0) : 1);
     bool terminal = isatty(2) && !options.quiet;
     while (iteration() < options.steps) {
       DIFFRUN_RETURN_IF_ERROR(iterate());
@@ -177,7 +176,9 @@ private:
     return program.run("apply", {});
   }
 
-  int64_t windowSize() const { return std::max<int64_t>(1, program.plan().plan().objective().accumulate()); }
+  int64_t windowSize() const {
+    return std::max<int64_t>(1, program.plan().plan().objective().accumulate());
+  }
 
   const std::string &lastEntry() const { return update ? update->name() : entry->name(); }
 

@@ -10,17 +10,17 @@
 namespace diffrun {
 
 struct TrainOptions {
-  std::string run;             ///< the run's folder
-  std::string data;            ///< a data set; with resume the run's own if empty
-  int64_t steps = 1000;        ///< iterations in all, those before a resume included
+  std::string run;      ///< the run's folder
+  std::string data;     ///< a data set; with resume the run's own if empty
+  int64_t steps = 1000; ///< iterations in all, those before a resume included
   bool resume = false;
-  bool flip = false;           ///< mirror half of the pictures
+  bool flip = false; ///< mirror half of the pictures
   int loaderThreads = 2;
-  int64_t saveEvery = 0;       ///< iterations between checkpoints; 0: only at the end
-  int keep = 3;                ///< checkpoints to keep
+  int64_t saveEvery = 0; ///< iterations between checkpoints; 0: only at the end
+  int keep = 3;          ///< checkpoints to keep
   int64_t logEvery = 1;
   std::function<void(const std::string &)> log; ///< lines for people
-  bool quiet = false;          ///< no progress line
+  bool quiet = false;                           ///< no progress line
 };
 
 /// Trains `program` (already initialised). Writes RUN/metrics.jsonl, TensorBoard

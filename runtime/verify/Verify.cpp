@@ -54,8 +54,7 @@ private:
     double magnitude = 1;
     std::vector<std::optional<ev::Tensor>> exact = values;
     for (int64_t n = op.first_node(); n < op.first_node() + op.node_count(); ++n) {
-      DIFFRUN_RETURN_IF_ERROR(
-          ev::evaluate(graph, n, 1, exact).withContext(describe(entry, index)));
+      DIFFRUN_RETURN_IF_ERROR(ev::evaluate(graph, n, 1, exact).withContext(describe(entry, index)));
       for (int64_t id : graph.nodes[static_cast<size_t>(n)].results)
         for (double x : exact[static_cast<size_t>(id)]->real)
           if (std::isfinite(x) && std::fabs(x) < 1e30)

@@ -17,8 +17,8 @@ struct VerifyOptions {
 
 struct VerifyReport {
   int operations = 0;
-  double worst = 0;       ///< largest error as a part of its tolerance
-  std::string worstWhere; ///< that operation
+  double worst = 0;                   ///< largest error as a part of its tolerance
+  std::string worstWhere;             ///< that operation
   double loss = 0, lossEvaluated = 0; ///< if the entry has a loss
 };
 

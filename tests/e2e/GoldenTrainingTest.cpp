@@ -111,8 +111,9 @@ protected:
   std::vector<float> weightOf(const std::string &name) {
     int64_t slot = program->plan().findSlot(name, "weight");
     EXPECT_GE(slot, 0) << name;
-    std::vector<float> values(static_cast<size_t>(
-        program->plan().plan().slots(static_cast<int>(slot)).buffer().bytes()) / 4);
+    std::vector<float> values(
+        static_cast<size_t>(program->plan().plan().slots(static_cast<int>(slot)).buffer().bytes()) /
+        4);
     std::memcpy(values.data(), program->slotData(slot), values.size() * 4);
     return values;
   }
@@ -185,8 +186,7 @@ TEST_P(GoldenTraining, TwentyStepsFollowPyTorch) {
     EXPECT_NEAR(outputOf("loss")[0], loss, 1e-3 * loss);
   }
   for (auto &[parameter, first] : before) {
-    std::vector<float> ours = weightOf(parameter),
-                       theirs = floats(*file->find("new." + parameter));
+    std::vector<float> ours = weightOf(parameter), theirs = floats(*file->find("new." + parameter));
     for (size_t i = 0; i < ours.size(); ++i)
       ours[i] -= first[i], theirs[i] -= first[i];
     mask(parameter, ours, theirs);

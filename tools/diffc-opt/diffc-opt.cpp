@@ -12,8 +12,7 @@
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<diffc::nn::NnDialect, diffc::train::TrainDialect,
-                  mlir::func::FuncDialect>();
+  registry.insert<diffc::nn::NnDialect, diffc::train::TrainDialect, mlir::func::FuncDialect>();
   diffc::registerRaisePasses();
   diffc::registerAttentionPasses();
   diffc::registerAutodiffPasses();

@@ -39,8 +39,8 @@ void printSummary(mlir::ModuleOp module) {
   int64_t total = 0;
   for (auto parameter : model.getOps<train::ParameterOp>()) {
     std::string name = parameter.getSymName().str();
-    auto &entry = modules[name.substr(0, name.rfind('.') == std::string::npos ? 0
-                                                                              : name.rfind('.'))];
+    auto &entry =
+        modules[name.substr(0, name.rfind('.') == std::string::npos ? 0 : name.rfind('.'))];
     int64_t count = llvm::cast<mlir::RankedTensorType>(parameter.getType()).getNumElements();
     ++entry.first, entry.second += count, total += count;
   }

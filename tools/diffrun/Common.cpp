@@ -28,7 +28,8 @@ SyntheticData::SyntheticData(const proto::Entry &entry) {
                        : input.role() == "timestep"    ? std::floor(numbers[i] * 1000)
                                                        : 2 * numbers[i] - 1;
     for (size_t i = 0; i < tensor.integer.size(); ++i)
-      tensor.integer[i] = static_cast<int64_t>(numbers[i] * (input.role() == "timestep" ? 1000 : 4));
+      tensor.integer[i] =
+          static_cast<int64_t>(numbers[i] * (input.role() == "timestep" ? 1000 : 4));
     std::vector<char> bytes(static_cast<size_t>(input.buffer().bytes()));
     evaluate::toBytes(tensor, bytes.data());
     storage.push_back(std::move(bytes));

@@ -22,8 +22,7 @@ Action addInfo(CLI::App &app) {
       level = "avx512bf16";
     if (level == "avx512bf16" && cpuHas("amx-bf16"))
       level = "amx";
-    fmt::print("cpu   available: level {}, {} cores\n", level,
-               std::thread::hardware_concurrency());
+    fmt::print("cpu   available: level {}, {} cores\n", level, std::thread::hardware_concurrency());
     fmt::print("cuda  not available: this diffrun is built without the CUDA device\n");
     return Status();
   };

@@ -32,15 +32,14 @@ Status run(const Options &options) {
                                     samples.height, samples.width, samples.columns));
   if (!options.tensors.empty())
     DIFFRUN_RETURN_IF_ERROR(SafetensorsWriter::write(
-        options.tensors,
-        {{"pictures",
-          FileDType::kF32,
-          {count, samples.channels, samples.height, samples.width},
-          samples.pictures.data()},
-         {"labels",
-          FileDType::kI64,
-          {static_cast<int64_t>(samples.labels.size())},
-          samples.labels.data()}}));
+        options.tensors, {{"pictures",
+                           FileDType::kF32,
+                           {count, samples.channels, samples.height, samples.width},
+                           samples.pictures.data()},
+                          {"labels",
+                           FileDType::kI64,
+                           {static_cast<int64_t>(samples.labels.size())},
+                           samples.labels.data()}}));
   fmt::print("{} pictures in {}\n", count, options.out);
   return {};
 }
@@ -55,8 +54,7 @@ Action addSample(CLI::App &app) {
   command->add_option("--from", sample.from, "the run whose weights to take");
   command->add_option("--weights", sample.weights, "ema | ema0, ema1, ... | weight")
       ->capture_default_str();
-  command->add_option("--sampler", sample.sampler, "euler | ddim | dpmpp2m")
-      ->capture_default_str();
+  command->add_option("--sampler", sample.sampler, "euler | ddim | dpmpp2m")->capture_default_str();
   command->add_option("--steps", sample.steps, "sampler steps")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);

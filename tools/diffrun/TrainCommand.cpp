@@ -39,9 +39,8 @@ Status setScalars(Program &program, const std::vector<std::string> &settings) {
   for (const std::string &setting : settings) {
     size_t equals = setting.find('=');
     char *end = nullptr;
-    double value = equals == std::string::npos
-                       ? 0
-                       : std::strtod(setting.c_str() + equals + 1, &end);
+    double value =
+        equals == std::string::npos ? 0 : std::strtod(setting.c_str() + equals + 1, &end);
     if (equals == std::string::npos || end == setting.c_str() + equals + 1 || *end)
       return Status::usage("--set " + setting + " is not NAME=NUMBER");
     DIFFRUN_RETURN_IF_ERROR(program.setScalar(setting.substr(0, equals), value));

@@ -4,9 +4,7 @@ using namespace mlir;
 
 namespace diffc::nn {
 
-RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
+RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 int64_t elementCount(ArrayRef<int64_t> shape) {
   int64_t count = 1;
@@ -21,8 +19,7 @@ static Attribute elementAttr(double value, Type elementType) {
   return IntegerAttr::get(elementType, static_cast<int64_t>(value));
 }
 
-static Value splat(OpBuilder &builder, Location loc, double value,
-                   RankedTensorType type) {
+static Value splat(OpBuilder &builder, Location loc, double value, RankedTensorType type) {
   return builder.create<ConstantOp>(
       loc, DenseElementsAttr::get(type, elementAttr(value, type.getElementType())));
 }
@@ -67,8 +64,7 @@ Value sumToShape(OpBuilder &builder, Value value, ArrayRef<int64_t> target) {
   return reshape(builder, value, target);
 }
 
-std::optional<SmallVector<int64_t>> broadcastShape(ArrayRef<int64_t> a,
-                                                   ArrayRef<int64_t> b) {
+std::optional<SmallVector<int64_t>> broadcastShape(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
   size_t rank = std::max(a.size(), b.size());
   SmallVector<int64_t> shape(rank);
   for (size_t i = 0; i < rank; ++i) {

@@ -13,27 +13,23 @@ mlir::Value scalar(mlir::OpBuilder &builder, mlir::Location loc, double value,
                    mlir::Type elementType);
 
 /// Zeros of a type, as a splat constant.
-mlir::Value zeros(mlir::OpBuilder &builder, mlir::Location loc,
-                  mlir::RankedTensorType type);
+mlir::Value zeros(mlir::OpBuilder &builder, mlir::Location loc, mlir::RankedTensorType type);
 
 /// The gradient of a broadcast: `value` summed over the dimensions that were
 /// added or repeated to get from `target`'s shape to value's, so that the
 /// result has exactly `target`'s shape. A dimension that is 1 on both sides
 /// is kept, not summed away.
-mlir::Value sumToShape(mlir::OpBuilder &builder, mlir::Value value,
-                       llvm::ArrayRef<int64_t> target);
+mlir::Value sumToShape(mlir::OpBuilder &builder, mlir::Value value, llvm::ArrayRef<int64_t> target);
 
 /// reshape / broadcast_to / transpose, or `value` itself where nothing changes.
-mlir::Value reshape(mlir::OpBuilder &builder, mlir::Value value,
-                    llvm::ArrayRef<int64_t> shape);
-mlir::Value broadcastTo(mlir::OpBuilder &builder, mlir::Value value,
-                        llvm::ArrayRef<int64_t> shape);
+mlir::Value reshape(mlir::OpBuilder &builder, mlir::Value value, llvm::ArrayRef<int64_t> shape);
+mlir::Value broadcastTo(mlir::OpBuilder &builder, mlir::Value value, llvm::ArrayRef<int64_t> shape);
 mlir::Value transpose(mlir::OpBuilder &builder, mlir::Value value,
                       llvm::ArrayRef<int64_t> permutation);
 
 /// The shape that numpy broadcasting gives, or nullopt where it is refused.
-std::optional<llvm::SmallVector<int64_t>>
-broadcastShape(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b);
+std::optional<llvm::SmallVector<int64_t>> broadcastShape(llvm::ArrayRef<int64_t> a,
+                                                         llvm::ArrayRef<int64_t> b);
 
 /// Product of `shape`'s entries.
 int64_t elementCount(llvm::ArrayRef<int64_t> shape);

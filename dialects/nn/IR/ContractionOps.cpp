@@ -97,8 +97,7 @@ static Value flattenRows(OpBuilder &builder, Value value) {
 }
 
 LogicalResult MatmulOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                      ArrayRef<bool> needed,
-                                      SmallVectorImpl<Value> &grads) {
+                                      ArrayRef<bool> needed, SmallVectorImpl<Value> &grads) {
   Location loc = getLoc();
   Value a = getLhs(), b = getRhs(), dy = resultGrads[0];
   bool ta = getTransposeA(), tb = getTransposeB();
@@ -131,15 +130,14 @@ LogicalResult MatmulOp::buildGradient(OpBuilder &builder, ValueRange resultGrads
 
 // Checks attributes; the output's spatial extents by x and w, or a failure.
 template <typename Adaptor>
-static FailureOr<SmallVector<int64_t>>
-outputExtents(std::optional<Location> loc, Adaptor op, ArrayRef<int64_t> x,
-              ArrayRef<int64_t> w) {
+static FailureOr<SmallVector<int64_t>> outputExtents(std::optional<Location> loc, Adaptor op,
+                                                     ArrayRef<int64_t> x, ArrayRef<int64_t> w) {
   int64_t spatial = static_cast<int64_t>(x.size()) - 2;
   if (spatial < 1 || spatial > 3 || w.size() != x.size())
     return inferError(loc, "convolution needs 1 to 3 spatial dimensions on both sides");
   size_t n = spatial;
-  if (op.getStrides().size() != n || op.getPadsLow().size() != n ||
-      op.getPadsHigh().size() != n || op.getDilations().size() != n)
+  if (op.getStrides().size() != n || op.getPadsLow().size() != n || op.getPadsHigh().size() != n ||
+      op.getDilations().size() != n)
     return inferError(loc, "convolution needs strides, pads and dilations per spatial dimension");
   int64_t groups = op.getGroups();
   if (x[1] != w[1] * groups || w[0] % groups)
@@ -159,9 +157,8 @@ outputExtents(std::optional<Location> loc, Adaptor op, ArrayRef<int64_t> x,
 }
 
 template <typename Adaptor>
-static FailureOr<SmallVector<int64_t>>
-outputShape(std::optional<Location> loc, Adaptor op, ArrayRef<int64_t> x,
-            ArrayRef<int64_t> w) {
+static FailureOr<SmallVector<int64_t>> outputShape(std::optional<Location> loc, Adaptor op,
+                                                   ArrayRef<int64_t> x, ArrayRef<int64_t> w) {
   auto extents = outputExtents(loc, op, x, w);
   if (failed(extents))
     return failure();
@@ -227,26 +224,24 @@ template <typename Op> struct Convolutions {
   OpBuilder &builder;
 
   Value forward(Value x, Value w) {
-    return builder.create<ConvolutionOp>(op.getLoc(), x, w, op.getStrides(),
-                                         op.getPadsLow(), op.getPadsHigh(),
-                                         op.getDilations(), op.getGroups());
+    return builder.create<ConvolutionOp>(op.getLoc(), x, w, op.getStrides(), op.getPadsLow(),
+                                         op.getPadsHigh(), op.getDilations(), op.getGroups());
   }
   Value inputGrad(Value dy, Value w, ArrayRef<int64_t> shape) {
-    return builder.create<ConvolutionInputGradOp>(
-        op.getLoc(), dy, w, op.getStrides(), op.getPadsLow(), op.getPadsHigh(),
-        op.getDilations(), op.getGroups(), shape);
+    return builder.create<ConvolutionInputGradOp>(op.getLoc(), dy, w, op.getStrides(),
+                                                  op.getPadsLow(), op.getPadsHigh(),
+                                                  op.getDilations(), op.getGroups(), shape);
   }
   Value weightGrad(Value x, Value dy, ArrayRef<int64_t> shape) {
-    return builder.create<ConvolutionWeightGradOp>(
-        op.getLoc(), x, dy, op.getStrides(), op.getPadsLow(), op.getPadsHigh(),
-        op.getDilations(), op.getGroups(), shape);
+    return builder.create<ConvolutionWeightGradOp>(op.getLoc(), x, dy, op.getStrides(),
+                                                   op.getPadsLow(), op.getPadsHigh(),
+                                                   op.getDilations(), op.getGroups(), shape);
   }
 };
 } // namespace
 
 LogicalResult ConvolutionOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                           ArrayRef<bool> needed,
-                                           SmallVectorImpl<Value> &grads) {
+                                           ArrayRef<bool> needed, SmallVectorImpl<Value> &grads) {
   Convolutions<ConvolutionOp> conv{*this, builder};
   Value dy = resultGrads[0];
   grads.push_back(needed[0] ? conv.inputGrad(dy, getWeight(), tensorType(getInput()).getShape())
@@ -256,29 +251,27 @@ LogicalResult ConvolutionOp::buildGradient(OpBuilder &builder, ValueRange result
   return success();
 }
 
-LogicalResult ConvolutionInputGradOp::buildGradient(OpBuilder &builder,
-                                                    ValueRange resultGrads,
+LogicalResult ConvolutionInputGradOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
                                                     ArrayRef<bool> needed,
                                                     SmallVectorImpl<Value> &grads) {
   // The map dy -> dx is the transpose of x -> y.
   Convolutions<ConvolutionInputGradOp> conv{*this, builder};
   Value ddx = resultGrads[0];
   grads.push_back(needed[0] ? conv.forward(ddx, getWeight()) : Value());
-  grads.push_back(needed[1] ? conv.weightGrad(ddx, getOutputGrad(),
-                                              tensorType(getWeight()).getShape())
-                            : Value());
+  grads.push_back(needed[1]
+                      ? conv.weightGrad(ddx, getOutputGrad(), tensorType(getWeight()).getShape())
+                      : Value());
   return success();
 }
 
-LogicalResult ConvolutionWeightGradOp::buildGradient(OpBuilder &builder,
-                                                     ValueRange resultGrads,
+LogicalResult ConvolutionWeightGradOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
                                                      ArrayRef<bool> needed,
                                                      SmallVectorImpl<Value> &grads) {
   Convolutions<ConvolutionWeightGradOp> conv{*this, builder};
   Value ddw = resultGrads[0];
-  grads.push_back(needed[0] ? conv.inputGrad(getOutputGrad(), ddw,
-                                             tensorType(getInput()).getShape())
-                            : Value());
+  grads.push_back(needed[0]
+                      ? conv.inputGrad(getOutputGrad(), ddw, tensorType(getInput()).getShape())
+                      : Value());
   grads.push_back(needed[1] ? conv.forward(getInput(), ddw) : Value());
   return success();
 }
@@ -315,8 +308,8 @@ SmallVector<Value> AttentionOp::decompose(OpBuilder &builder) {
   Location loc = getLoc();
   Type element = tensorType(getQuery()).getElementType();
   Value scores = builder.create<MatmulOp>(loc, getQuery(), getKey(), false, true);
-  scores = builder.create<MulOp>(
-      loc, scores, scalar(builder, loc, getScale().convertToDouble(), element));
+  scores = builder.create<MulOp>(loc, scores,
+                                 scalar(builder, loc, getScale().convertToDouble(), element));
   if (getMask())
     scores = builder.create<AddOp>(loc, scores, getMask());
   if (getCausal()) {

@@ -30,9 +30,9 @@ struct Emitter {
   }
 
   Value c(double value) const {
-    TypedAttr attr = isFloat() ? TypedAttr(FloatAttr::get(element(), value))
-                               : TypedAttr(IntegerAttr::get(
-                                     element(), static_cast<int64_t>(value)));
+    TypedAttr attr = isFloat()
+                         ? TypedAttr(FloatAttr::get(element(), value))
+                         : TypedAttr(IntegerAttr::get(element(), static_cast<int64_t>(value)));
     if (auto vector = dyn_cast<VectorType>(type))
       attr = DenseElementsAttr::get(vector, attr);
     return b.create<arith::ConstantOp>(loc, attr);
@@ -54,8 +54,7 @@ struct Emitter {
   template <typename Op> Value math(Value x) const { return b.create<Op>(loc, x); }
   Value exp(Value x) const { return math<math::ExpOp>(x); }
 
-  Value compare(arith::CmpFPredicate onFloat, arith::CmpIPredicate onInt, Value x,
-                Value y) const {
+  Value compare(arith::CmpFPredicate onFloat, arith::CmpIPredicate onInt, Value x, Value y) const {
     if (isFloat())
       return b.create<arith::CmpFOp>(loc, onFloat, x, y);
     return b.create<arith::CmpIOp>(loc, onInt, x, y);
@@ -90,8 +89,8 @@ struct Emitter {
     return mul(c(kSqrt2OverPi), add(x, cubic));
   }
   Value gelu(Value x, GeluForm form) const {
-    Value bent = form == GeluForm::Erf ? math<math::ErfOp>(mul(x, c(kSqrtHalf)))
-                                       : tanh(geluInner(x));
+    Value bent =
+        form == GeluForm::Erf ? math<math::ErfOp>(mul(x, c(kSqrtHalf))) : tanh(geluInner(x));
     return mul(mul(c(0.5), x), add(c(1), bent));
   }
   Value geluDerivative(Value x, GeluForm form) const {
@@ -113,12 +112,12 @@ Emitter emitter(Operation *op, OpBuilder &builder, ValueRange operands, int whic
 
 } // namespace
 
-#define DIFFC_EMIT_UNARY(OP, EXPRESSION)                                       \
-  Value OP::emitPointwise(OpBuilder &builder, ValueRange operands) {           \
-    Emitter e = emitter(*this, builder, operands);                             \
-    Value x = operands[0];                                                     \
-    (void)e;                                                                   \
-    return EXPRESSION;                                                         \
+#define DIFFC_EMIT_UNARY(OP, EXPRESSION)                                                           \
+  Value OP::emitPointwise(OpBuilder &builder, ValueRange operands) {                               \
+    Emitter e = emitter(*this, builder, operands);                                                 \
+    Value x = operands[0];                                                                         \
+    (void)e;                                                                                       \
+    return EXPRESSION;                                                                             \
   }
 DIFFC_EMIT_UNARY(NegOp, e.neg(x))
 DIFFC_EMIT_UNARY(AbsOp, e.isFloat() ? e.math<math::AbsFOp>(x) : e.math<math::AbsIOp>(x))
@@ -141,9 +140,8 @@ DIFFC_EMIT_UNARY(SigmoidOp, e.sigmoid(x))
 DIFFC_EMIT_UNARY(ReluOp, e.maximum(x, e.c(0)))
 DIFFC_EMIT_UNARY(SiluOp, e.div(x, e.add(e.c(1), e.exp(e.neg(x)))))
 // max(x, 0) + log(1 + e^-|x|)
-DIFFC_EMIT_UNARY(SoftplusOp,
-                 e.add(e.maximum(x, e.c(0)),
-                       e.math<math::Log1pOp>(e.exp(e.neg(e.math<math::AbsFOp>(x))))))
+DIFFC_EMIT_UNARY(SoftplusOp, e.add(e.maximum(x, e.c(0)),
+                                   e.math<math::Log1pOp>(e.exp(e.neg(e.math<math::AbsFOp>(x))))))
 DIFFC_EMIT_UNARY(GeluOp, e.gelu(x, getForm()))
 DIFFC_EMIT_UNARY(LogicalNotOp, builder.create<arith::XOrIOp>(getLoc(), x, e.c(1)))
 DIFFC_EMIT_UNARY(GeluGradOp, e.mul(operands[1], e.geluDerivative(x, getForm())))
@@ -155,12 +153,12 @@ Value SiluGradOp::emitPointwise(OpBuilder &builder, ValueRange operands) {
   return e.mul(operands[1], slope);
 }
 
-#define DIFFC_EMIT_BINARY(OP, EXPRESSION)                                      \
-  Value OP::emitPointwise(OpBuilder &builder, ValueRange operands) {           \
-    Emitter e = emitter(*this, builder, operands);                             \
-    Value x = operands[0], y = operands[1];                                    \
-    (void)e;                                                                   \
-    return EXPRESSION;                                                         \
+#define DIFFC_EMIT_BINARY(OP, EXPRESSION)                                                          \
+  Value OP::emitPointwise(OpBuilder &builder, ValueRange operands) {                               \
+    Emitter e = emitter(*this, builder, operands);                                                 \
+    Value x = operands[0], y = operands[1];                                                        \
+    (void)e;                                                                                       \
+    return EXPRESSION;                                                                             \
   }
 DIFFC_EMIT_BINARY(AddOp, e.add(x, y))
 DIFFC_EMIT_BINARY(SubOp, e.sub(x, y))
@@ -172,9 +170,8 @@ DIFFC_EMIT_BINARY(MinimumOp, e.select(e.less(y, x), y, x))
 DIFFC_EMIT_BINARY(LogicalAndOp, builder.create<arith::AndIOp>(getLoc(), x, y))
 DIFFC_EMIT_BINARY(LogicalOrOp, builder.create<arith::OrIOp>(getLoc(), x, y))
 
-#define DIFFC_EMIT_COMPARE(OP, FLOAT, INT)                                     \
-  DIFFC_EMIT_BINARY(OP, e.compare(arith::CmpFPredicate::FLOAT,                 \
-                                  arith::CmpIPredicate::INT, x, y))
+#define DIFFC_EMIT_COMPARE(OP, FLOAT, INT)                                                         \
+  DIFFC_EMIT_BINARY(OP, e.compare(arith::CmpFPredicate::FLOAT, arith::CmpIPredicate::INT, x, y))
 DIFFC_EMIT_COMPARE(LessOp, OLT, slt)
 DIFFC_EMIT_COMPARE(LessEqualOp, OLE, sle)
 DIFFC_EMIT_COMPARE(GreaterOp, OGT, sgt)

@@ -32,12 +32,10 @@ static FailureOr<Type> inferBinary(std::optional<Location> loc, Adaptor op,
   return inferBroadcast(loc, op.getOperands(), resultElement ? resultElement : element);
 }
 
-#define DIFFC_INFER_BINARY(OP)                                                 \
+#define DIFFC_INFER_BINARY(OP)                                                                     \
   DIFFC_INFER(OP) { return inferBinary(loc, op); }
-#define DIFFC_INFER_COMPARE(OP)                                                \
-  DIFFC_INFER(OP) {                                                            \
-    return inferBinary(loc, op, IntegerType::get(context, 1));                 \
-  }
+#define DIFFC_INFER_COMPARE(OP)                                                                    \
+  DIFFC_INFER(OP) { return inferBinary(loc, op, IntegerType::get(context, 1)); }
 DIFFC_INFER_BINARY(AddOp)
 DIFFC_INFER_BINARY(SubOp)
 DIFFC_INFER_BINARY(MulOp)
@@ -61,9 +59,7 @@ DIFFC_INFER(SelectOp) {
   return inferBroadcast(loc, op.getOperands(), element);
 }
 
-DIFFC_INFER(CastOp) {
-  return Type(tensorType(op.getInput()).clone(op.getTo()));
-}
+DIFFC_INFER(CastOp) { return Type(tensorType(op.getInput()).clone(op.getTo())); }
 
 OpFoldResult CastOp::fold(FoldAdaptor) {
   return getInput().getType() == getType() ? OpFoldResult(getInput()) : OpFoldResult();
@@ -137,14 +133,14 @@ static Calculus calculus(Operation *op, OpBuilder &builder) {
 }
 
 // Defines OP's derivative for its only operand: x, y and dy are at hand.
-#define DIFFC_UNARY_GRADIENT(OP, EXPRESSION)                                   \
-  LogicalResult OP::buildGradient(OpBuilder &builder, ValueRange resultGrads,  \
-                                  ArrayRef<bool>, SmallVectorImpl<Value> &grads) { \
-    Calculus k = calculus(*this, builder);                                     \
-    Value x = getInput(), y = getResult(), dy = resultGrads[0];                \
-    (void)k, (void)x, (void)y;                                                 \
-    grads.push_back(EXPRESSION);                                               \
-    return success();                                                          \
+#define DIFFC_UNARY_GRADIENT(OP, EXPRESSION)                                                       \
+  LogicalResult OP::buildGradient(OpBuilder &builder, ValueRange resultGrads, ArrayRef<bool>,      \
+                                  SmallVectorImpl<Value> &grads) {                                 \
+    Calculus k = calculus(*this, builder);                                                         \
+    Value x = getInput(), y = getResult(), dy = resultGrads[0];                                    \
+    (void)k, (void)x, (void)y;                                                                     \
+    grads.push_back(EXPRESSION);                                                                   \
+    return success();                                                                              \
   }
 DIFFC_UNARY_GRADIENT(NegOp, k.neg(dy))
 DIFFC_UNARY_GRADIENT(AbsOp, k.mul(dy, builder.create<SignOp>(k.loc, x)))
@@ -162,75 +158,67 @@ DIFFC_UNARY_GRADIENT(SinOp, k.mul(dy, builder.create<CosOp>(k.loc, x)))
 DIFFC_UNARY_GRADIENT(CosOp, k.neg(k.mul(dy, builder.create<SinOp>(k.loc, x))))
 DIFFC_UNARY_GRADIENT(TanhOp, k.mul(dy, k.sub(k.c(1), k.mul(y, y))))
 // d erf(x) = 2 / sqrt(pi) * exp(-x^2)
-DIFFC_UNARY_GRADIENT(ErfOp,
-                     k.mul(k.mul(dy, k.c(1.1283791670955126)),
-                           builder.create<ExpOp>(k.loc, k.neg(k.mul(x, x)))))
+DIFFC_UNARY_GRADIENT(ErfOp, k.mul(k.mul(dy, k.c(1.1283791670955126)),
+                                  builder.create<ExpOp>(k.loc, k.neg(k.mul(x, x)))))
 DIFFC_UNARY_GRADIENT(SigmoidOp, k.mul(dy, k.mul(y, k.sub(k.c(1), y))))
-DIFFC_UNARY_GRADIENT(ReluOp,
-                     k.zeroUnless(builder.create<GreaterOp>(k.loc, x, k.c(0)), dy))
+DIFFC_UNARY_GRADIENT(ReluOp, k.zeroUnless(builder.create<GreaterOp>(k.loc, x, k.c(0)), dy))
 DIFFC_UNARY_GRADIENT(SiluOp, builder.create<SiluGradOp>(k.loc, x, dy))
 DIFFC_UNARY_GRADIENT(SoftplusOp, k.mul(dy, builder.create<SigmoidOp>(k.loc, x)))
 DIFFC_UNARY_GRADIENT(GeluOp, builder.create<GeluGradOp>(k.loc, x, dy, getFormAttr()))
 
-LogicalResult CastOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                    ArrayRef<bool>, SmallVectorImpl<Value> &grads) {
+LogicalResult CastOp::buildGradient(OpBuilder &builder, ValueRange resultGrads, ArrayRef<bool>,
+                                    SmallVectorImpl<Value> &grads) {
   Type from = tensorType(getInput()).getElementType();
   bool flows = isa<FloatType>(from) && isa<FloatType>(getTo());
-  grads.push_back(flows ? builder.create<CastOp>(getLoc(), resultGrads[0], from)
-                        : Value());
+  grads.push_back(flows ? builder.create<CastOp>(getLoc(), resultGrads[0], from) : Value());
   return success();
 }
 
 // Pushes the gradients of both operands, each made only where it is needed and
 // summed down to the operand's own shape.
 static void pushBinary(Operation *op, OpBuilder &builder, ArrayRef<bool> needed,
-                       SmallVectorImpl<Value> &grads,
-                       function_ref<Value()> lhs, function_ref<Value()> rhs) {
+                       SmallVectorImpl<Value> &grads, function_ref<Value()> lhs,
+                       function_ref<Value()> rhs) {
   function_ref<Value()> makers[] = {lhs, rhs};
   for (int i = 0; i < 2; ++i)
-    grads.push_back(needed[i] ? sumToShape(builder, makers[i](),
-                                           tensorType(op->getOperand(i)).getShape())
-                              : Value());
+    grads.push_back(needed[i]
+                        ? sumToShape(builder, makers[i](), tensorType(op->getOperand(i)).getShape())
+                        : Value());
 }
 
-#define DIFFC_BINARY_GRADIENT(OP, LHS, RHS)                                    \
-  LogicalResult OP::buildGradient(OpBuilder &builder, ValueRange resultGrads,  \
-                                  ArrayRef<bool> needed,                       \
-                                  SmallVectorImpl<Value> &grads) {             \
-    Calculus k = calculus(*this, builder);                                     \
-    Value a = getLhs(), b = getRhs(), y = getResult(), dy = resultGrads[0];    \
-    (void)k, (void)a, (void)b, (void)y;                                        \
-    pushBinary(*this, builder, needed, grads, [&]() -> Value { return LHS; },  \
-               [&]() -> Value { return RHS; });                                \
-    return success();                                                          \
+#define DIFFC_BINARY_GRADIENT(OP, LHS, RHS)                                                        \
+  LogicalResult OP::buildGradient(OpBuilder &builder, ValueRange resultGrads,                      \
+                                  ArrayRef<bool> needed, SmallVectorImpl<Value> &grads) {          \
+    Calculus k = calculus(*this, builder);                                                         \
+    Value a = getLhs(), b = getRhs(), y = getResult(), dy = resultGrads[0];                        \
+    (void)k, (void)a, (void)b, (void)y;                                                            \
+    pushBinary(                                                                                    \
+        *this, builder, needed, grads, [&]() -> Value { return LHS; },                             \
+        [&]() -> Value { return RHS; });                                                           \
+    return success();                                                                              \
   }
 DIFFC_BINARY_GRADIENT(AddOp, dy, dy)
 DIFFC_BINARY_GRADIENT(SubOp, dy, k.neg(dy))
 DIFFC_BINARY_GRADIENT(MulOp, k.mul(dy, b), k.mul(dy, a))
 DIFFC_BINARY_GRADIENT(DivOp, k.div(dy, b), k.neg(k.div(k.mul(dy, y), b)))
-DIFFC_BINARY_GRADIENT(
-    PowOp,
-    k.mul(dy, k.mul(b, builder.create<PowOp>(k.loc, a, k.sub(b, k.c(1))))),
-    k.zeroWhere(builder.create<LessEqualOp>(k.loc, a, k.c(0)),
-                k.mul(k.mul(dy, y), builder.create<LogOp>(k.loc, a))))
-DIFFC_BINARY_GRADIENT(MaximumOp,
-                      k.zeroUnless(builder.create<GreaterEqualOp>(k.loc, a, b), dy),
+DIFFC_BINARY_GRADIENT(PowOp, k.mul(dy, k.mul(b, builder.create<PowOp>(k.loc, a, k.sub(b, k.c(1))))),
+                      k.zeroWhere(builder.create<LessEqualOp>(k.loc, a, k.c(0)),
+                                  k.mul(k.mul(dy, y), builder.create<LogOp>(k.loc, a))))
+DIFFC_BINARY_GRADIENT(MaximumOp, k.zeroUnless(builder.create<GreaterEqualOp>(k.loc, a, b), dy),
                       k.zeroWhere(builder.create<GreaterEqualOp>(k.loc, a, b), dy))
-DIFFC_BINARY_GRADIENT(MinimumOp,
-                      k.zeroUnless(builder.create<LessEqualOp>(k.loc, a, b), dy),
+DIFFC_BINARY_GRADIENT(MinimumOp, k.zeroUnless(builder.create<LessEqualOp>(k.loc, a, b), dy),
                       k.zeroWhere(builder.create<LessEqualOp>(k.loc, a, b), dy))
 
 LogicalResult SelectOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                      ArrayRef<bool> needed,
-                                      SmallVectorImpl<Value> &grads) {
+                                      ArrayRef<bool> needed, SmallVectorImpl<Value> &grads) {
   Calculus k = calculus(*this, builder);
   grads.push_back(Value());
   Value masked[] = {needed[1] ? k.zeroUnless(getCondition(), resultGrads[0]) : Value(),
                     needed[2] ? k.zeroWhere(getCondition(), resultGrads[0]) : Value()};
   for (int i = 0; i < 2; ++i)
-    grads.push_back(masked[i] ? sumToShape(builder, masked[i],
-                                           tensorType(getOperand(i + 1)).getShape())
-                              : Value());
+    grads.push_back(masked[i]
+                        ? sumToShape(builder, masked[i], tensorType(getOperand(i + 1)).getShape())
+                        : Value());
   return success();
 }
 

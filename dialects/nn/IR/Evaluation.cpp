@@ -84,8 +84,8 @@ Result<ev::Tensor> toTensor(ElementsAttr value) {
     }
   else
     for (const APInt &element : dense.getValues<APInt>())
-      tensor.integer[i++] = element.getBitWidth() == 1 ? element.getZExtValue()
-                                                       : element.getSExtValue();
+      tensor.integer[i++] =
+          element.getBitWidth() == 1 ? element.getZExtValue() : element.getSExtValue();
   return tensor;
 }
 
@@ -172,8 +172,7 @@ Status EvaluationGraph::append(Operation *op) {
   return {};
 }
 
-SmallVector<DenseElementsAttr> evaluateConstants(Operation *op,
-                                                 ArrayRef<Attribute> operands) {
+SmallVector<DenseElementsAttr> evaluateConstants(Operation *op, ArrayRef<Attribute> operands) {
   EvaluationGraph graph;
   if (!ev::registry().count(op->getName().getStringRef().str()) || !graph.append(op))
     return {};

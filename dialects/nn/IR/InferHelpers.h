@@ -16,22 +16,18 @@ mlir::LogicalResult inferError(std::optional<mlir::Location> loc, Parts &&...par
 
 /// DIFFC_INFER(AddOp) { return <FailureOr<Type>>; }: `op` is the adaptor, `loc`
 /// an optional location, `context` the MLIRContext.
-#define DIFFC_INFER(OP)                                                        \
-  static mlir::FailureOr<mlir::Type> infer##OP(                                \
-      mlir::MLIRContext *context, std::optional<mlir::Location> loc,           \
-      OP::Adaptor op);                                                         \
-  mlir::LogicalResult OP::inferReturnTypes(                                    \
-      mlir::MLIRContext *context, std::optional<mlir::Location> loc,           \
-      mlir::ValueRange operands, mlir::DictionaryAttr attributes,              \
-      mlir::OpaqueProperties properties, mlir::RegionRange regions,            \
-      llvm::SmallVectorImpl<mlir::Type> &types) {                              \
-    auto type = infer##OP(context, loc,                                        \
-                          OP::Adaptor(operands, attributes, properties, regions)); \
-    if (mlir::failed(type))                                                    \
-      return mlir::failure();                                                  \
-    types.push_back(*type);                                                    \
-    return mlir::success();                                                    \
-  }                                                                            \
-  static mlir::FailureOr<mlir::Type> infer##OP(                                \
-      mlir::MLIRContext *context, std::optional<mlir::Location> loc,           \
-      OP::Adaptor op)
+#define DIFFC_INFER(OP)                                                                            \
+  static mlir::FailureOr<mlir::Type> infer##OP(mlir::MLIRContext *context,                         \
+                                               std::optional<mlir::Location> loc, OP::Adaptor op); \
+  mlir::LogicalResult OP::inferReturnTypes(                                                        \
+      mlir::MLIRContext *context, std::optional<mlir::Location> loc, mlir::ValueRange operands,    \
+      mlir::DictionaryAttr attributes, mlir::OpaqueProperties properties,                          \
+      mlir::RegionRange regions, llvm::SmallVectorImpl<mlir::Type> &types) {                       \
+    auto type = infer##OP(context, loc, OP::Adaptor(operands, attributes, properties, regions));   \
+    if (mlir::failed(type))                                                                        \
+      return mlir::failure();                                                                      \
+    types.push_back(*type);                                                                        \
+    return mlir::success();                                                                        \
+  }                                                                                                \
+  static mlir::FailureOr<mlir::Type> infer##OP(mlir::MLIRContext *context,                         \
+                                               std::optional<mlir::Location> loc, OP::Adaptor op)

@@ -29,8 +29,8 @@ void NnDialect::initialize() {
       >();
 }
 
-Operation *NnDialect::materializeConstant(OpBuilder &builder, Attribute value,
-                                          Type type, Location loc) {
+Operation *NnDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type,
+                                          Location loc) {
   auto elements = dyn_cast<ElementsAttr>(value);
   if (!elements || elements.getType() != type)
     return nullptr;
@@ -55,15 +55,13 @@ int64_t totalBytes(TypeRange types) {
 //===----------------------------------------------------------------------===//
 
 // nn.kernel "label" (%a = %x, ...) : (types) -> types { body }
-static void printRegionOp(OpAsmPrinter &printer, Operation *op, StringRef label,
-                          Region &body) {
+static void printRegionOp(OpAsmPrinter &printer, Operation *op, StringRef label, Region &body) {
   printer << ' ';
   printer.printString(label);
   printer << " (";
-  llvm::interleaveComma(llvm::zip(body.getArguments(), op->getOperands()), printer,
-                        [&](auto pair) {
-                          printer << std::get<0>(pair) << " = " << std::get<1>(pair);
-                        });
+  llvm::interleaveComma(llvm::zip(body.getArguments(), op->getOperands()), printer, [&](auto pair) {
+    printer << std::get<0>(pair) << " = " << std::get<1>(pair);
+  });
   printer << ") : ";
   printer.printFunctionalType(op);
   printer.printOptionalAttrDictWithKeyword(op->getAttrs(), {"label"});
@@ -79,14 +77,12 @@ static ParseResult parseRegionOp(OpAsmParser &parser, OperationState &result) {
   FunctionType type;
   SMLoc loc = parser.getCurrentLocation();
   auto parsePair = [&]() -> ParseResult {
-    return failure(parser.parseArgument(arguments.emplace_back()) ||
-                   parser.parseEqual() ||
+    return failure(parser.parseArgument(arguments.emplace_back()) || parser.parseEqual() ||
                    parser.parseOperand(operands.emplace_back()));
   };
   if (parser.parseAttribute(label, "label", result.attributes) ||
       parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parsePair) ||
-      parser.parseColonType(type) ||
-      parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
+      parser.parseColonType(type) || parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
       parser.resolveOperands(operands, type.getInputs(), loc, result.operands))
     return failure();
   for (auto [argument, argumentType] : llvm::zip(arguments, type.getInputs()))
@@ -112,9 +108,7 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
 }
 LogicalResult KernelOp::verify() { return verifyRegionOp(*this, getBody()); }
 
-void CallOp::print(OpAsmPrinter &printer) {
-  printRegionOp(printer, *this, getLabel(), getBody());
-}
+void CallOp::print(OpAsmPrinter &printer) { printRegionOp(printer, *this, getLabel(), getBody()); }
 ParseResult CallOp::parse(OpAsmParser &parser, OperationState &result) {
   return parseRegionOp(parser, result);
 }

@@ -18,8 +18,7 @@ struct Rows {
   int64_t count = 1; ///< elements of one row
 
   Rows(OpBuilder &builder, Value x, ArrayRef<int64_t> reduced)
-      : b(builder), loc(x.getLoc()), axes(reduced),
-        element(tensorType(x).getElementType()) {
+      : b(builder), loc(x.getLoc()), axes(reduced), element(tensorType(x).getElementType()) {
     for (int64_t axis : axes)
       count *= tensorType(x).getDimSize(axis);
   }
@@ -87,26 +86,26 @@ LogicalResult checkGroups(std::optional<Location> loc, Adaptor op, Value affine)
   if (x.getRank() < 2 || x.getDimSize(1) % static_cast<int64_t>(op.getGroups()))
     return inferError(loc, op.getGroups(), " groups do not divide the channels of ", x);
   if (affine && tensorType(affine).getShape() != x.getShape().slice(1, 1))
-    return inferError(loc, "scale and bias must have one entry per channel, got ",
-                      affine.getType(), " for ", x);
+    return inferError(loc, "scale and bias must have one entry per channel, got ", affine.getType(),
+                      " for ", x);
   return success();
 }
 
 /// Defines the grad operator's result types: dx, then scale's type `affine` times.
-#define DIFFC_INFER_NORM_GRAD(OP, CHECK, AFFINE_RESULTS)                       \
-  LogicalResult OP::inferReturnTypes(                                          \
-      MLIRContext *context, std::optional<Location> loc, ValueRange operands,  \
-      DictionaryAttr attributes, OpaqueProperties properties,                  \
-      RegionRange regions, SmallVectorImpl<Type> &types) {                     \
-    Adaptor op(operands, attributes, properties, regions);                     \
-    if (failed(CHECK(loc, op, op.getScale())))                                 \
-      return failure();                                                        \
-    if (op.getInput().getType() != op.getOutputGrad().getType())               \
-      return inferError(loc, "the gradient's type differs from the input's");  \
-    types.push_back(op.getInput().getType());                                  \
-    if (op.getScale())                                                         \
-      types.append(AFFINE_RESULTS, op.getScale().getType());                   \
-    return success();                                                          \
+#define DIFFC_INFER_NORM_GRAD(OP, CHECK, AFFINE_RESULTS)                                           \
+  LogicalResult OP::inferReturnTypes(MLIRContext *context, std::optional<Location> loc,            \
+                                     ValueRange operands, DictionaryAttr attributes,               \
+                                     OpaqueProperties properties, RegionRange regions,             \
+                                     SmallVectorImpl<Type> &types) {                               \
+    Adaptor op(operands, attributes, properties, regions);                                         \
+    if (failed(CHECK(loc, op, op.getScale())))                                                     \
+      return failure();                                                                            \
+    if (op.getInput().getType() != op.getOutputGrad().getType())                                   \
+      return inferError(loc, "the gradient's type differs from the input's");                      \
+    types.push_back(op.getInput().getType());                                                      \
+    if (op.getScale())                                                                             \
+      types.append(AFFINE_RESULTS, op.getScale().getType());                                       \
+    return success();                                                                              \
   }
 
 } // namespace
@@ -124,8 +123,7 @@ DIFFC_INFER(RmsNormOp) {
   return op.getInput().getType();
 }
 DIFFC_INFER(GroupNormOp) {
-  if (failed(checkGroups(loc, op, op.getScale())) ||
-      failed(checkGroups(loc, op, op.getBias())))
+  if (failed(checkGroups(loc, op, op.getScale())) || failed(checkGroups(loc, op, op.getBias())))
     return failure();
   if (op.getBias() && !op.getScale())
     return inferError(loc, "a bias needs a scale");
@@ -175,31 +173,30 @@ static void pushNormGrads(Operation *grad, bool hasScale, bool hasBias,
     grads.push_back(grad->getResult(2));
 }
 
-LogicalResult LayerNormOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                         ArrayRef<bool>, SmallVectorImpl<Value> &grads) {
-  auto grad = builder.create<LayerNormGradOp>(getLoc(), getInput(), getScale(),
-                                              resultGrads[0], getAxis(), getEpsilon());
+LogicalResult LayerNormOp::buildGradient(OpBuilder &builder, ValueRange resultGrads, ArrayRef<bool>,
+                                         SmallVectorImpl<Value> &grads) {
+  auto grad = builder.create<LayerNormGradOp>(getLoc(), getInput(), getScale(), resultGrads[0],
+                                              getAxis(), getEpsilon());
   pushNormGrads(grad, !!getScale(), !!getBias(), grads);
   return success();
 }
-LogicalResult RmsNormOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                       ArrayRef<bool>, SmallVectorImpl<Value> &grads) {
-  auto grad = builder.create<RmsNormGradOp>(getLoc(), getInput(), getScale(),
-                                            resultGrads[0], getAxis(), getEpsilon());
+LogicalResult RmsNormOp::buildGradient(OpBuilder &builder, ValueRange resultGrads, ArrayRef<bool>,
+                                       SmallVectorImpl<Value> &grads) {
+  auto grad = builder.create<RmsNormGradOp>(getLoc(), getInput(), getScale(), resultGrads[0],
+                                            getAxis(), getEpsilon());
   pushNormGrads(grad, !!getScale(), false, grads);
   return success();
 }
-LogicalResult GroupNormOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                         ArrayRef<bool>, SmallVectorImpl<Value> &grads) {
-  auto grad = builder.create<GroupNormGradOp>(getLoc(), getInput(), getScale(),
-                                              resultGrads[0], getGroups(), getEpsilon());
+LogicalResult GroupNormOp::buildGradient(OpBuilder &builder, ValueRange resultGrads, ArrayRef<bool>,
+                                         SmallVectorImpl<Value> &grads) {
+  auto grad = builder.create<GroupNormGradOp>(getLoc(), getInput(), getScale(), resultGrads[0],
+                                              getGroups(), getEpsilon());
   pushNormGrads(grad, !!getScale(), !!getBias(), grads);
   return success();
 }
-LogicalResult SoftmaxOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                       ArrayRef<bool>, SmallVectorImpl<Value> &grads) {
-  grads.push_back(
-      builder.create<SoftmaxGradOp>(getLoc(), getResult(), resultGrads[0], getAxis()));
+LogicalResult SoftmaxOp::buildGradient(OpBuilder &builder, ValueRange resultGrads, ArrayRef<bool>,
+                                       SmallVectorImpl<Value> &grads) {
+  grads.push_back(builder.create<SoftmaxGradOp>(getLoc(), getResult(), resultGrads[0], getAxis()));
   return success();
 }
 LogicalResult LogSoftmaxOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,

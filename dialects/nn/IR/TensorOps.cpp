@@ -10,9 +10,7 @@ namespace diffc::nn {
 // Constants
 //===----------------------------------------------------------------------===//
 
-DIFFC_INFER(ConstantOp) {
-  return Type(cast<ElementsAttr>(op.getValue()).getType());
-}
+DIFFC_INFER(ConstantOp) { return Type(cast<ElementsAttr>(op.getValue()).getType()); }
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 
 DIFFC_INFER(IotaOp) {
@@ -52,8 +50,8 @@ static FailureOr<Type> inferReduce(std::optional<Location> loc, Adaptor op) {
   }
   return Type(type.clone(shape));
 }
-#define DIFFC_REDUCE(OP)                                                       \
-  DIFFC_INFER(OP) { return inferReduce(loc, op); }                             \
+#define DIFFC_REDUCE(OP)                                                                           \
+  DIFFC_INFER(OP) { return inferReduce(loc, op); }                                                 \
   int64_t OP::getFlops() { return tensorType(getInput()).getNumElements(); }
 DIFFC_REDUCE(ReduceSumOp)
 DIFFC_REDUCE(ReduceMeanOp)
@@ -75,8 +73,8 @@ template <typename Op> static int64_t reducedCount(Op op) {
   return count;
 }
 
-LogicalResult ReduceSumOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                         ArrayRef<bool>, SmallVectorImpl<Value> &grads) {
+LogicalResult ReduceSumOp::buildGradient(OpBuilder &builder, ValueRange resultGrads, ArrayRef<bool>,
+                                         SmallVectorImpl<Value> &grads) {
   grads.push_back(broadcastTo(builder, reshape(builder, resultGrads[0], keptShape(*this)),
                               tensorType(getInput()).getShape()));
   return success();
@@ -84,10 +82,9 @@ LogicalResult ReduceSumOp::buildGradient(OpBuilder &builder, ValueRange resultGr
 
 LogicalResult ReduceMeanOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
                                           ArrayRef<bool>, SmallVectorImpl<Value> &grads) {
-  Value share = builder.create<MulOp>(
-      getLoc(), resultGrads[0],
-      scalar(builder, getLoc(), 1.0 / reducedCount(*this),
-             tensorType(getInput()).getElementType()));
+  Value share = builder.create<MulOp>(getLoc(), resultGrads[0],
+                                      scalar(builder, getLoc(), 1.0 / reducedCount(*this),
+                                             tensorType(getInput()).getElementType()));
   grads.push_back(broadcastTo(builder, reshape(builder, share, keptShape(*this)),
                               tensorType(getInput()).getShape()));
   return success();
@@ -101,8 +98,7 @@ SmallVector<Value> ReduceMeanOp::decompose(OpBuilder &builder) {
 }
 
 // dy, shared equally among the elements that equal the extreme value.
-template <typename Op>
-static Value extremeGradient(Op op, OpBuilder &builder, Value dy) {
+template <typename Op> static Value extremeGradient(Op op, OpBuilder &builder, Value dy) {
   Location loc = op.getLoc();
   Type element = tensorType(op.getInput()).getElementType();
   SmallVector<int64_t> kept = keptShape(op);
@@ -113,13 +109,13 @@ static Value extremeGradient(Op op, OpBuilder &builder, Value dy) {
   Value share = builder.create<DivOp>(loc, reshape(builder, dy, kept), hits);
   return builder.create<MulOp>(loc, one, share);
 }
-LogicalResult ReduceMaxOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                         ArrayRef<bool>, SmallVectorImpl<Value> &grads) {
+LogicalResult ReduceMaxOp::buildGradient(OpBuilder &builder, ValueRange resultGrads, ArrayRef<bool>,
+                                         SmallVectorImpl<Value> &grads) {
   grads.push_back(extremeGradient(*this, builder, resultGrads[0]));
   return success();
 }
-LogicalResult ReduceMinOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                         ArrayRef<bool>, SmallVectorImpl<Value> &grads) {
+LogicalResult ReduceMinOp::buildGradient(OpBuilder &builder, ValueRange resultGrads, ArrayRef<bool>,
+                                         SmallVectorImpl<Value> &grads) {
   grads.push_back(extremeGradient(*this, builder, resultGrads[0]));
   return success();
 }
@@ -143,8 +139,7 @@ OpFoldResult BroadcastToOp::fold(FoldAdaptor in) {
   return {};
 }
 LogicalResult BroadcastToOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                           ArrayRef<bool>,
-                                           SmallVectorImpl<Value> &grads) {
+                                           ArrayRef<bool>, SmallVectorImpl<Value> &grads) {
   grads.push_back(sumToShape(builder, resultGrads[0], tensorType(getInput()).getShape()));
   return success();
 }
@@ -170,8 +165,8 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor in) {
     return dense.reshape(cast<ShapedType>(getType()));
   return {};
 }
-LogicalResult ReshapeOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                       ArrayRef<bool>, SmallVectorImpl<Value> &grads) {
+LogicalResult ReshapeOp::buildGradient(OpBuilder &builder, ValueRange resultGrads, ArrayRef<bool>,
+                                       SmallVectorImpl<Value> &grads) {
   grads.push_back(reshape(builder, resultGrads[0], tensorType(getInput()).getShape()));
   return success();
 }
@@ -202,8 +197,8 @@ OpFoldResult TransposeOp::fold(FoldAdaptor in) {
   }
   return {};
 }
-LogicalResult TransposeOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                         ArrayRef<bool>, SmallVectorImpl<Value> &grads) {
+LogicalResult TransposeOp::buildGradient(OpBuilder &builder, ValueRange resultGrads, ArrayRef<bool>,
+                                         SmallVectorImpl<Value> &grads) {
   SmallVector<int64_t> inverse(getPermutation().size());
   for (auto [to, from] : llvm::enumerate(getPermutation()))
     inverse[from] = to;
@@ -217,8 +212,8 @@ DIFFC_INFER(ReverseOp) {
     return inferError(loc, "axes must be sorted, distinct and within the rank of ", type);
   return Type(type);
 }
-LogicalResult ReverseOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                       ArrayRef<bool>, SmallVectorImpl<Value> &grads) {
+LogicalResult ReverseOp::buildGradient(OpBuilder &builder, ValueRange resultGrads, ArrayRef<bool>,
+                                       SmallVectorImpl<Value> &grads) {
   grads.push_back(builder.create<ReverseOp>(getLoc(), resultGrads[0], getAxes()));
   return success();
 }
@@ -239,8 +234,8 @@ DIFFC_INFER(SliceOp) {
     if (stride == 0 || size < 0)
       return inferError(loc, "slice with stride ", stride, ", size ", size);
     if (size && (first < 0 || first >= extent || last < 0 || last >= extent))
-      return inferError(loc, "slice from ", first, " to ", last, " leaves dimension ", i,
-                        " of ", type);
+      return inferError(loc, "slice from ", first, " to ", last, " leaves dimension ", i, " of ",
+                        type);
   }
   return Type(type.clone(op.getSizes()));
 }
@@ -252,8 +247,8 @@ OpFoldResult SliceOp::fold(FoldAdaptor in) {
     return dense.resizeSplat(cast<ShapedType>(getType()));
   return {};
 }
-LogicalResult SliceOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                     ArrayRef<bool>, SmallVectorImpl<Value> &grads) {
+LogicalResult SliceOp::buildGradient(OpBuilder &builder, ValueRange resultGrads, ArrayRef<bool>,
+                                     SmallVectorImpl<Value> &grads) {
   // Reverse what ran backwards, then spread to the places that were read.
   RankedTensorType type = tensorType(getInput());
   if (type.getNumElements() == 0 || tensorType(getResult()).getNumElements() == 0) {
@@ -275,16 +270,14 @@ LogicalResult SliceOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
   Value dy = resultGrads[0];
   if (!backwards.empty())
     dy = builder.create<ReverseOp>(getLoc(), dy, backwards);
-  grads.push_back(builder.create<PadOp>(getLoc(), dy, low, high, interior,
-                                        APFloat(0.0)));
+  grads.push_back(builder.create<PadOp>(getLoc(), dy, low, high, interior, APFloat(0.0)));
   return success();
 }
 
 DIFFC_INFER(PadOp) {
   RankedTensorType type = tensorType(op.getInput());
   size_t rank = type.getRank();
-  if (op.getLow().size() != rank || op.getHigh().size() != rank ||
-      op.getInterior().size() != rank)
+  if (op.getLow().size() != rank || op.getHigh().size() != rank || op.getInterior().size() != rank)
     return inferError(loc, "pad needs low, high and interior per dimension of ", type);
   SmallVector<int64_t> shape;
   for (size_t i = 0; i < rank; ++i) {
@@ -296,8 +289,8 @@ DIFFC_INFER(PadOp) {
   }
   return Type(type.clone(shape));
 }
-LogicalResult PadOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                   ArrayRef<bool>, SmallVectorImpl<Value> &grads) {
+LogicalResult PadOp::buildGradient(OpBuilder &builder, ValueRange resultGrads, ArrayRef<bool>,
+                                   SmallVectorImpl<Value> &grads) {
   // Where elements were cropped their gradient is 0: pad the result's gradient
   // by what was cropped, then read each element's place.
   RankedTensorType type = tensorType(getInput());
@@ -347,8 +340,7 @@ OpFoldResult ConcatOp::fold(FoldAdaptor) {
   return getInputs().size() == 1 ? OpFoldResult(getInputs().front()) : OpFoldResult();
 }
 LogicalResult ConcatOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                      ArrayRef<bool> needed,
-                                      SmallVectorImpl<Value> &grads) {
+                                      ArrayRef<bool> needed, SmallVectorImpl<Value> &grads) {
   int64_t rank = tensorType(getResult()).getRank(), axis = getAxis();
   SmallVector<int64_t> starts(rank, 0), strides(rank, 1);
   for (auto [i, input] : llvm::enumerate(getInputs())) {
@@ -376,12 +368,11 @@ DIFFC_INFER(GatherOp) {
   return Type(table.clone(shape));
 }
 LogicalResult GatherOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
-                                      ArrayRef<bool> needed,
-                                      SmallVectorImpl<Value> &grads) {
-  grads.push_back(needed[0] ? builder.create<ScatterAddOp>(
-                                  getLoc(), getIndices(), resultGrads[0], getAxis(),
-                                  tensorType(getTable()).getDimSize(getAxis()))
-                            : Value());
+                                      ArrayRef<bool> needed, SmallVectorImpl<Value> &grads) {
+  grads.push_back(
+      needed[0] ? builder.create<ScatterAddOp>(getLoc(), getIndices(), resultGrads[0], getAxis(),
+                                               tensorType(getTable()).getDimSize(getAxis()))
+                : Value());
   grads.push_back(Value());
   return success();
 }

@@ -12,7 +12,8 @@ namespace diffc::train {
 LogicalResult EntryOp::verify() {
   std::set<int64_t> uses;
   for (unsigned i = 0; i < getNumArguments(); ++i)
-    if (!getArgAttrOfType<StringAttr>(i, kRoleAttr) && !getArgAttrOfType<StringAttr>(i, kScalarAttr))
+    if (!getArgAttrOfType<StringAttr>(i, kRoleAttr) &&
+        !getArgAttrOfType<StringAttr>(i, kScalarAttr))
       return emitOpError("argument ") << i << " has neither a role nor a scalar's name";
   auto walked = walk([&](DrawOp draw) -> WalkResult {
     if (!uses.insert(draw.getUse()).second)

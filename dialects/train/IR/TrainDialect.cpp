@@ -30,11 +30,9 @@ void TrainDialect::initialize() {
 // Both function-like operators read and print as func.func does.
 template <typename Op>
 static ParseResult parseFunction(OpAsmParser &parser, OperationState &result) {
-  auto buildFunctionType = [](Builder &builder, ArrayRef<Type> inputs,
-                              ArrayRef<Type> results,
-                              function_interface_impl::VariadicFlag, std::string &) {
-    return builder.getFunctionType(inputs, results);
-  };
+  auto buildFunctionType = [](Builder &builder, ArrayRef<Type> inputs, ArrayRef<Type> results,
+                              function_interface_impl::VariadicFlag,
+                              std::string &) { return builder.getFunctionType(inputs, results); };
   return function_interface_impl::parseFunctionOp(
       parser, result, /*allowVariadic=*/false, Op::getFunctionTypeAttrName(result.name),
       buildFunctionType, Op::getArgAttrsAttrName(result.name),
@@ -43,8 +41,8 @@ static ParseResult parseFunction(OpAsmParser &parser, OperationState &result) {
 
 template <typename Op> static void printFunction(Op op, OpAsmPrinter &printer) {
   function_interface_impl::printFunctionOp(printer, op, /*isVariadic=*/false,
-                                           op.getFunctionTypeAttrName(),
-                                           op.getArgAttrsAttrName(), op.getResAttrsAttrName());
+                                           op.getFunctionTypeAttrName(), op.getArgAttrsAttrName(),
+                                           op.getResAttrsAttrName());
 }
 
 ParseResult GraphOp::parse(OpAsmParser &parser, OperationState &result) {
@@ -64,11 +62,11 @@ LogicalResult GraphOp::verify() {
       return emitOpError("argument ") << i << " names neither an input nor a parameter";
     if (!symbol)
       continue;
-    auto parameter = dyn_cast_or_null<ParameterOp>(
-        SymbolTable::lookupSymbolIn(model, symbol.getAttr()));
+    auto parameter =
+        dyn_cast_or_null<ParameterOp>(SymbolTable::lookupSymbolIn(model, symbol.getAttr()));
     if (!parameter)
-      return emitOpError("argument ") << i << " names " << symbol
-                                      << ", which the model does not have";
+      return emitOpError("argument ")
+             << i << " names " << symbol << ", which the model does not have";
     if (parameter.getType() != getArgumentTypes()[i])
       return emitOpError("argument ") << i << " has type " << getArgumentTypes()[i]
                                       << ", its parameter " << parameter.getType();

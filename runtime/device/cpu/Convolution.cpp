@@ -9,7 +9,7 @@ using Desc = dnnl::memory::desc;
 struct Side {
   Desc plain, inner;
   int64_t offset = -1; ///< of the blocked form in scratch; -1: the same
-  dnnl::reorder move; ///< into the blocked form, or out of it
+  dnnl::reorder move;  ///< into the blocked form, or out of it
   dnnl::memory outside, inside;
 };
 
@@ -65,8 +65,7 @@ public:
     } else {
       dnnl::convolution_backward_weights::desc desc(algorithm, any(x), any(w), any(y), strides,
                                                     dilations, low, high);
-      dnnl::convolution_backward_weights::primitive_desc pd(desc, attributes, cpuEngine(),
-                                                            forward);
+      dnnl::convolution_backward_weights::primitive_desc pd(desc, attributes, cpuEngine(), forward);
       primitive = dnnl::convolution_backward_weights(pd);
       scratchpad = pd.scratchpad_desc();
       set(0, x, pd.src_desc()), set(1, y, pd.diff_dst_desc());
@@ -124,8 +123,7 @@ private:
     }
     // dnnl::memory is a handle: the map's copies see set_data_handle.
     if (hasBias)
-      arguments.emplace(DNNL_ARG_BIAS,
-                        dnnl::memory(dense({outputs}, type), cpuEngine(), nullptr));
+      arguments.emplace(DNNL_ARG_BIAS, dnnl::memory(dense({outputs}, type), cpuEngine(), nullptr));
     arguments.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(scratchpad, cpuEngine(), nullptr));
   }
 

@@ -1,9 +1,9 @@
 // Derivatives against finite differences in double precision: 500 seeded
 // random graphs over all differentiable operators; decompositions against the
 // operators themselves; refusals.
+#include "passes/autodiff/Gradient.h"
 #include "dialects/nn/IR/Builders.h"
 #include "dialects/nn/IR/Evaluation.h"
-#include "passes/autodiff/Gradient.h"
 #include "tests/unit/autodiff/RandomGraph.h"
 
 #include <gtest/gtest.h>
@@ -106,8 +106,9 @@ TEST_P(RandomGradients, EqualFiniteDifferences) {
           above[id]->real[i] += h * direction[i];
           below[id]->real[i] -= h * direction[i];
         }
-        double slope = (evaluateTo(built, above, loss).real[0] -
-                        evaluateTo(built, below, loss).real[0]) / (2 * h);
+        double slope =
+            (evaluateTo(built, above, loss).real[0] - evaluateTo(built, below, loss).real[0]) /
+            (2 * h);
         best = std::min(best, std::fabs(slope - expected));
       }
       EXPECT_LT(best, 1e-6 * (1 + size));
@@ -171,8 +172,8 @@ TEST(Broadcasts, GradientsHaveTheOperandsShape) {
     Location loc = f.builder.getUnknownLoc();
     Value sum = f.builder.create<nn::AddOp>(loc, f.block->getArgument(0), f.block->getArgument(1));
     Value half = nn::scalar(f.builder, loc, 0.5, f.builder.getF64Type());
-    Value square = f.builder.create<nn::MulOp>(
-        loc, half, f.builder.create<nn::MulOp>(loc, sum, sum));
+    Value square =
+        f.builder.create<nn::MulOp>(loc, half, f.builder.create<nn::MulOp>(loc, sum, sum));
     Value loss = f.builder.create<nn::ReduceSumOp>(loc, square, ArrayRef<int64_t>{0, 1}, false);
     auto gradients = buildGradients(f.builder, loss, {f.block->getArgument(1)});
     ASSERT_TRUE(succeeded(gradients));

@@ -33,8 +33,7 @@ Value RandomGraph::constant(ArrayRef<int64_t> shape, double low, double high) {
 Value RandomGraph::bounded(Value value) { return builder.create<TanhOp>(loc, value); }
 
 Value RandomGraph::positive(Value value) {
-  return builder.create<AddOp>(loc, bounded(value),
-                               scalar(builder, loc, 1.5, element));
+  return builder.create<AddOp>(loc, bounded(value), scalar(builder, loc, 1.5, element));
 }
 
 Value RandomGraph::ofRank(int64_t rank) {
@@ -56,30 +55,48 @@ Value RandomGraph::ofRank(int64_t rank) {
 Value RandomGraph::unary() {
   Value x = any();
   switch (pick(0, 13)) {
-  case 0: return builder.create<NegOp>(loc, x);
-  case 1: return builder.create<ExpOp>(loc, bounded(x));
-  case 2: return builder.create<SinOp>(loc, x);
-  case 3: return builder.create<CosOp>(loc, x);
-  case 4: return builder.create<TanhOp>(loc, x);
-  case 5: return builder.create<ErfOp>(loc, x);
-  case 6: return builder.create<SigmoidOp>(loc, x);
-  case 7: return builder.create<SiluOp>(loc, x);
-  case 8: return builder.create<SoftplusOp>(loc, x);
-  case 9: return builder.create<GeluOp>(loc, x, GeluForm::Erf);
-  case 10: return builder.create<GeluOp>(loc, x, GeluForm::Tanh);
-  case 11: return builder.create<ReluOp>(loc, x);
-  case 12: return builder.create<Expm1Op>(loc, bounded(x));
-  default: return builder.create<AbsOp>(loc, x);
+  case 0:
+    return builder.create<NegOp>(loc, x);
+  case 1:
+    return builder.create<ExpOp>(loc, bounded(x));
+  case 2:
+    return builder.create<SinOp>(loc, x);
+  case 3:
+    return builder.create<CosOp>(loc, x);
+  case 4:
+    return builder.create<TanhOp>(loc, x);
+  case 5:
+    return builder.create<ErfOp>(loc, x);
+  case 6:
+    return builder.create<SigmoidOp>(loc, x);
+  case 7:
+    return builder.create<SiluOp>(loc, x);
+  case 8:
+    return builder.create<SoftplusOp>(loc, x);
+  case 9:
+    return builder.create<GeluOp>(loc, x, GeluForm::Erf);
+  case 10:
+    return builder.create<GeluOp>(loc, x, GeluForm::Tanh);
+  case 11:
+    return builder.create<ReluOp>(loc, x);
+  case 12:
+    return builder.create<Expm1Op>(loc, bounded(x));
+  default:
+    return builder.create<AbsOp>(loc, x);
   }
 }
 
 Value RandomGraph::positiveUnary() {
   Value x = positive(any());
   switch (pick(0, 3)) {
-  case 0: return builder.create<LogOp>(loc, x);
-  case 1: return builder.create<SqrtOp>(loc, x);
-  case 2: return builder.create<RsqrtOp>(loc, x);
-  default: return builder.create<ReciprocalOp>(loc, x);
+  case 0:
+    return builder.create<LogOp>(loc, x);
+  case 1:
+    return builder.create<SqrtOp>(loc, x);
+  case 2:
+    return builder.create<RsqrtOp>(loc, x);
+  default:
+    return builder.create<ReciprocalOp>(loc, x);
   }
 }
 
@@ -88,11 +105,16 @@ Value RandomGraph::binary() {
   if (!broadcastShape(tensorType(x).getShape(), tensorType(y).getShape()))
     y = constant(tensorType(x).getShape(), -1, 1);
   switch (pick(0, 4)) {
-  case 0: return builder.create<AddOp>(loc, x, y);
-  case 1: return builder.create<SubOp>(loc, x, y);
-  case 2: return builder.create<MulOp>(loc, x, y);
-  case 3: return builder.create<MaximumOp>(loc, x, y);
-  default: return builder.create<MinimumOp>(loc, x, y);
+  case 0:
+    return builder.create<AddOp>(loc, x, y);
+  case 1:
+    return builder.create<SubOp>(loc, x, y);
+  case 2:
+    return builder.create<MulOp>(loc, x, y);
+  case 3:
+    return builder.create<MaximumOp>(loc, x, y);
+  default:
+    return builder.create<MinimumOp>(loc, x, y);
   }
 }
 
@@ -111,8 +133,8 @@ Value RandomGraph::power() {
 Value RandomGraph::select() {
   Value x = bounded(any());
   Value other = constant(tensorType(x).getShape(), -1, 1);
-  Value condition = builder.create<LessOp>(loc, constant(tensorType(x).getShape(), -1, 1),
-                                           constant({}, -1, 1));
+  Value condition =
+      builder.create<LessOp>(loc, constant(tensorType(x).getShape(), -1, 1), constant({}, -1, 1));
   return builder.create<SelectOp>(loc, condition, pick(0, 1) ? x : other, x);
 }
 
@@ -122,8 +144,8 @@ Value RandomGraph::castBothWays() {
   Value x = any();
   Value whole = builder.create<CastOp>(loc, x, builder.getI64Type());
   Value back = builder.create<CastOp>(loc, whole, element);
-  return builder.create<AddOp>(loc, bounded(x), builder.create<MulOp>(
-      loc, back, scalar(builder, loc, 0.0, element)));
+  return builder.create<AddOp>(
+      loc, bounded(x), builder.create<MulOp>(loc, back, scalar(builder, loc, 0.0, element)));
 }
 
 Value RandomGraph::reduce() {
@@ -134,10 +156,14 @@ Value RandomGraph::reduce() {
       axes.push_back(i);
   bool keep = pick(0, 1);
   switch (pick(0, 3)) {
-  case 0: return builder.create<ReduceSumOp>(loc, x, axes, keep);
-  case 1: return builder.create<ReduceMeanOp>(loc, x, axes, keep);
-  case 2: return builder.create<ReduceMaxOp>(loc, x, axes, keep);
-  default: return builder.create<ReduceMinOp>(loc, x, axes, keep);
+  case 0:
+    return builder.create<ReduceSumOp>(loc, x, axes, keep);
+  case 1:
+    return builder.create<ReduceMeanOp>(loc, x, axes, keep);
+  case 2:
+    return builder.create<ReduceMaxOp>(loc, x, axes, keep);
+  default:
+    return builder.create<ReduceMinOp>(loc, x, axes, keep);
   }
 }
 
@@ -212,8 +238,8 @@ Value RandomGraph::gather() {
   for (int i = 0; i < 4; ++i)
     indices.push_back(pick(-rows, rows - 1));
   auto type = RankedTensorType::get({2, 2}, builder.getI64Type());
-  Value index = builder.create<ConstantOp>(
-      loc, DenseElementsAttr::get(type, ArrayRef<int64_t>(indices)));
+  Value index =
+      builder.create<ConstantOp>(loc, DenseElementsAttr::get(type, ArrayRef<int64_t>(indices)));
   return builder.create<GatherOp>(loc, table, index, axis);
 }
 
@@ -228,9 +254,11 @@ Value RandomGraph::matmul() {
   other.append({tb ? n : k, tb ? k : n});
   Value b = constant(other, -1, 1);
   // The constant plus something trainable, so that both sides have gradients.
-  b = builder.create<MulOp>(loc, b, builder.create<ReduceMeanOp>(
-      loc, positive(values.front()),
-      llvm::to_vector(llvm::seq<int64_t>(0, tensorType(values.front()).getRank())), false));
+  b = builder.create<MulOp>(
+      loc, b,
+      builder.create<ReduceMeanOp>(
+          loc, positive(values.front()),
+          llvm::to_vector(llvm::seq<int64_t>(0, tensorType(values.front()).getRank())), false));
   return builder.create<MatmulOp>(loc, a, b, ta, tb);
 }
 
@@ -262,9 +290,9 @@ Value RandomGraph::transposedConvolution() {
   int64_t extent = (type.getDimSize(2) - 1) * stride + kernel;
   Value weight = constant({type.getDimSize(1), channels, kernel}, -1, 1);
   SmallVector<int64_t> shape{type.getDimSize(0), channels, extent};
-  return builder.create<ConvolutionInputGradOp>(
-      loc, dy, weight, ArrayRef<int64_t>{stride}, ArrayRef<int64_t>{0},
-      ArrayRef<int64_t>{0}, ArrayRef<int64_t>{1}, 1, shape);
+  return builder.create<ConvolutionInputGradOp>(loc, dy, weight, ArrayRef<int64_t>{stride},
+                                                ArrayRef<int64_t>{0}, ArrayRef<int64_t>{0},
+                                                ArrayRef<int64_t>{1}, 1, shape);
 }
 
 Value RandomGraph::layerNorm() {
@@ -348,11 +376,11 @@ Value RandomGraph::grow(int operators) {
   // the wrong place shows.
   Value total = constant({}, 0, 0);
   for (Value value : values) {
-    Value weighed = builder.create<MulOp>(loc, bounded(value),
-                                          constant(tensorType(value).getShape(), -1, 1));
+    Value weighed =
+        builder.create<MulOp>(loc, bounded(value), constant(tensorType(value).getShape(), -1, 1));
     auto axes = llvm::to_vector(llvm::seq<int64_t>(0, tensorType(value).getRank()));
-    total = builder.create<AddOp>(
-        loc, total, builder.create<ReduceSumOp>(loc, weighed, axes, false));
+    total =
+        builder.create<AddOp>(loc, total, builder.create<ReduceSumOp>(loc, weighed, axes, false));
   }
   return total;
 }

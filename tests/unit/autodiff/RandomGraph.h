@@ -15,7 +15,6 @@ class RandomGraph {
 public:
   RandomGraph(mlir::OpBuilder &builder, mlir::Block &block, uint32_t seed);
 
-
   /// Adds `operators` random operators to the block's arguments; the result is
   /// a scalar that weighs every element of every value made.
   mlir::Value grow(int operators);
@@ -32,8 +31,8 @@ private:
   static const std::vector<Entry> &entries();
 
   int64_t pick(int64_t low, int64_t high);
-  mlir::Value any();                 ///< a random value so far
-  mlir::Value ofRank(int64_t rank);  ///< a value of that rank, by reshape if need be
+  mlir::Value any();                ///< a random value so far
+  mlir::Value ofRank(int64_t rank); ///< a value of that rank, by reshape if need be
   mlir::Value constant(llvm::ArrayRef<int64_t> shape, double low, double high);
   mlir::Value bounded(mlir::Value value);  ///< tanh: in (-1, 1)
   mlir::Value positive(mlir::Value value); ///< 1.5 + tanh: in (0.5, 2.5)

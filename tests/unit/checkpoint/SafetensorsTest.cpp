@@ -67,11 +67,16 @@ TEST_F(SafetensorsTest, BrokenTensorsAreNamed) {
   struct Case {
     const char *dtype, *shape, *offsets;
   } cases[] = {
-      {"F32", "[2,2]", "[0]"},          {"F32", "[2,2]", "[16,0]"},
-      {"F32", "[2,2]", "[0,1099511627776]"}, {"F32", "[2,2]", "[-16,0]"},
-      {"F32", "[2,2]", "[8,24]"},       {"F32", "[1000,1000]", "[0,16]"},
-      {"F32", "[4294967296,4294967296]", "[0,16]"}, {"F32", "[-2,2]", "[0,16]"},
-      {"F32", "\"2\"", "[0,16]"},       {"F99", "[2,2]", "[0,16]"},
+      {"F32", "[2,2]", "[0]"},
+      {"F32", "[2,2]", "[16,0]"},
+      {"F32", "[2,2]", "[0,1099511627776]"},
+      {"F32", "[2,2]", "[-16,0]"},
+      {"F32", "[2,2]", "[8,24]"},
+      {"F32", "[1000,1000]", "[0,16]"},
+      {"F32", "[4294967296,4294967296]", "[0,16]"},
+      {"F32", "[-2,2]", "[0,16]"},
+      {"F32", "\"2\"", "[0,16]"},
+      {"F99", "[2,2]", "[0,16]"},
       {"F99", "[2,2]", "[1099511627776,1099511627792]"},
   };
   for (const Case &c : cases) {
@@ -119,10 +124,18 @@ TEST_F(SafetensorsTest, MutationsNeverReadOutside) {
     for (int edits = 1 + random() % 4; edits > 0 && !bytes.empty(); --edits) {
       size_t at = random() % bytes.size();
       switch (random() % 4) {
-      case 0: bytes[at] = static_cast<char>(random()); break;
-      case 1: bytes[at] = "0123456789[]{},:\"-"[random() % 18]; break;
-      case 2: bytes.erase(at, 1 + random() % 8); break;
-      case 3: bytes.insert(at, 1, static_cast<char>(random())); break;
+      case 0:
+        bytes[at] = static_cast<char>(random());
+        break;
+      case 1:
+        bytes[at] = "0123456789[]{},:\"-"[random() % 18];
+        break;
+      case 2:
+        bytes.erase(at, 1 + random() % 8);
+        break;
+      case 3:
+        bytes.insert(at, 1, static_cast<char>(random()));
+        break;
       }
     }
     auto reader = openBytes(bytes);

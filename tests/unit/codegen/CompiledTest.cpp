@@ -198,7 +198,8 @@ void checkKernels(Case &made, Compiled &compiled, int seed) {
     compiled.run(kernel, buffers);
     for (auto [i, result] : llvm::enumerate(op.getResults())) {
       const Memory &each = memory[op.getNumOperands() + i];
-      ASSERT_TRUE(each.intact()) << "kernel " << kernel.getLabel().str() << " writes past result " << i;
+      ASSERT_TRUE(each.intact()) << "kernel " << kernel.getLabel().str() << " writes past result "
+                                 << i;
       int64_t id = *graph.number(result);
       ev::Tensor got = ev::fromBytes(known[id].type, each.bytes.data());
       // f32 rounding of up to some dozen operations and a sum over `longest`
@@ -216,7 +217,8 @@ void checkKernels(Case &made, Compiled &compiled, int seed) {
           std::string text;
           llvm::raw_string_ostream(text) << op;
           FAIL() << "result " << i << " element " << k << ": " << got.real[k] << ", expected "
-                 << known[id].real[k] << " within " << tolerance << "\n" << text;
+                 << known[id].real[k] << " within " << tolerance << "\n"
+                 << text;
         }
       }
       for (size_t k = 0; k < got.integer.size(); ++k)
@@ -232,10 +234,8 @@ TEST_P(RandomKernels, EqualTheEvaluator) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   loadDialects(context);
   // Shapes around the vector width: 31, 33 and so on, small and odd ones.
-  SmallVector<SmallVector<int64_t>> menus[] = {{{2, 6}, {2, 4, 3}},
-                                               {{33}, {3, 31}},
-                                               {{5, 64}, {2, 2, 65}},
-                                               {{4, 8, 16}, {1, 7}}};
+  SmallVector<SmallVector<int64_t>> menus[] = {
+      {{2, 6}, {2, 4, 3}}, {{33}, {3, 31}}, {{5, 64}, {2, 2, 65}}, {{4, 8, 16}, {1, 7}}};
   constexpr int kCases = 12;
   std::vector<Case> cases;
   Compiled compiled(context);

@@ -58,10 +58,10 @@ public:
       double value = 0;
       if (auto scalar = op.getArgAttrOfType<mlir::StringAttr>(i, train::kScalarAttr)) {
         auto given = scalars.find(scalar.str());
-        value = given != scalars.end()
-                    ? given->second
-                    : op.getArgAttrOfType<mlir::FloatAttr>(i, train::kInitialAttr)
-                          .getValueAsDouble();
+        value =
+            given != scalars.end()
+                ? given->second
+                : op.getArgAttrOfType<mlir::FloatAttr>(i, train::kInitialAttr).getValueAsDouble();
         if (tensor.isReal())
           tensor.real[0] = value;
         else
@@ -210,8 +210,8 @@ optimizer: {lr: 0}
 
 // The average moves once per optimizer step, not per micro-batch.
 TEST(Accumulation, AveragesCountOptimizerSteps) {
-  Machine m(constantGradient(), std::string(kLossOutput) +
-                                    "accumulate: 4\nema: {decays: [0.9], warmup: false}\n");
+  Machine m(constantGradient(),
+            std::string(kLossOutput) + "accumulate: 4\nema: {decays: [0.9], warmup: false}\n");
   ASSERT_TRUE(m.composed) << m.status.message();
   m.state["w/weight"] = ev::Tensor({diffrun::DType::kF32, {1}});
   m.run("init", {});
@@ -276,10 +276,9 @@ TEST(Objective, ShortBatchesDivideByTheRealCount) {
   Machine m(zeroModel(), diffusion("predict: flow, schedule: {kind: flow}"));
   ASSERT_TRUE(m.composed) << m.status.message();
   Values clean(8, 0), noise{1, 1, 1, 1, 9, 9, 9, 9};
-  auto out = m.run("step_fed", {{"clean", clean},
-                                {"noise", noise},
-                                {"timestep", {500, 500}},
-                                {"sample_weight", {1, 0}}});
+  auto out = m.run(
+      "step_fed",
+      {{"clean", clean}, {"noise", noise}, {"timestep", {500, 500}}, {"sample_weight", {1, 0}}});
   EXPECT_NEAR(out["loss"], 1, 1e-9);
 }
 

@@ -117,7 +117,8 @@ TEST(Idx, PaddedAndChecked) {
     std::ofstream(folder / name, std::ios::binary) << bytes;
     return (folder / name).string();
   };
-  std::string images = write("i", std::string("\0\0\x08\x03\0\0\0\x01\0\0\0\x02\0\0\0\x02\xff\0\0\xff", 20));
+  std::string images =
+      write("i", std::string("\0\0\x08\x03\0\0\0\x01\0\0\0\x02\0\0\0\x02\xff\0\0\xff", 20));
   std::string labels = write("l", std::string("\0\0\x08\x01\0\0\0\x01\x03", 9));
   auto data = openIdx(images, labels, {1, 4, 4});
   ASSERT_TRUE(data.ok()) << data.status().message();
@@ -125,11 +126,13 @@ TEST(Idx, PaddedAndChecked) {
   EXPECT_EQ((*data)->classes().size(), 4u);
   std::vector<float> out(16);
   ASSERT_TRUE((*data)->decode(0, false, out.data()).ok());
-  EXPECT_EQ(out, (std::vector<float>{-1, -1, -1, -1, -1, 1, -1, -1, -1, -1, 1, -1, -1, -1, -1, -1}));
+  EXPECT_EQ(out,
+            (std::vector<float>{-1, -1, -1, -1, -1, 1, -1, -1, -1, -1, 1, -1, -1, -1, -1, -1}));
   ASSERT_TRUE((*data)->decode(0, true, out.data()).ok());
   EXPECT_EQ(out[6], 1);
   EXPECT_FALSE(openIdx(images, labels, {1, 1, 4}).ok());
-  std::string cut = write("c", std::string("\0\0\x08\x03\0\0\0\x01\0\0\0\x02\0\0\0\x02\xff\0\0", 19));
+  std::string cut =
+      write("c", std::string("\0\0\x08\x03\0\0\0\x01\0\0\0\x02\0\0\0\x02\xff\0\0", 19));
   EXPECT_FALSE(openIdx(cut, labels, {1, 4, 4}).ok());
   fs::remove_all(folder);
 }

@@ -71,14 +71,13 @@ TEST(Evaluate, ErrorsNameOperatorAndLocation) {
                     {{DType::kF32, {1}}});
   ASSERT_FALSE(out.ok());
   EXPECT_NE(out.status().message().find("nn.gather (here)"), std::string::npos);
-  EXPECT_NE(out.status().message().find("index 3 is out of range for 3 rows"),
-            std::string::npos);
+  EXPECT_NE(out.status().message().find("index 3 is out of range for 3 rows"), std::string::npos);
 }
 
 TEST(Evaluate, SliceWithNegativeStride) {
   auto slice = [&](int64_t start, int64_t stride, int64_t size) {
-    return run("nn.slice", {{"starts", Shape{start}}, {"strides", Shape{stride}}},
-               {ramp({10})}, {{size}})[0];
+    return run("nn.slice", {{"starts", Shape{start}}, {"strides", Shape{stride}}}, {ramp({10})},
+               {{size}})[0];
   };
   expectNear(slice(9, -1, 9), {9, 8, 7, 6, 5, 4, 3, 2, 1});
   expectNear(slice(9, -3, 3), {9, 6, 3});
@@ -87,10 +86,10 @@ TEST(Evaluate, SliceWithNegativeStride) {
 
 TEST(Evaluate, PadCropsAndInterleaves) {
   auto pad = [&](int64_t low, int64_t high, int64_t interior, int64_t size) {
-    return run("nn.pad",
-               {{"low", Shape{low}}, {"high", Shape{high}}, {"interior", Shape{interior}},
-                {"value", 9.0}},
-               {real({4}, {1, 2, 3, 4})}, {{size}})[0];
+    return run(
+        "nn.pad",
+        {{"low", Shape{low}}, {"high", Shape{high}}, {"interior", Shape{interior}}, {"value", 9.0}},
+        {real({4}, {1, 2, 3, 4})}, {{size}})[0];
   };
   expectNear(pad(2, 1, 0, 7), {9, 9, 1, 2, 3, 4, 9});
   expectNear(pad(-1, 0, 0, 3), {2, 3, 4});
@@ -163,11 +162,11 @@ TEST(Evaluate, AdamWCountsSteps) {
   for (int64_t step = 1; step <= 5; ++step) {
     Tensor ok({DType::kBool, {}});
     ok.integer[0] = 1;
-    auto next = run("train.update",
-                    {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", 0.0}},
-                    {w, m, v, real({}, {-1}), real({}, {1}), integers({}, {step}),
-                     real({}, {1}), ok},
-                    {{}, {}, {}});
+    auto next =
+        run("train.update",
+            {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", 0.0}},
+            {w, m, v, real({}, {-1}), real({}, {1}), integers({}, {step}), real({}, {1}), ok},
+            {{}, {}, {}});
     ASSERT_EQ(next.size(), 3u);
     w = next[0], m = next[1], v = next[2];
     EXPECT_NEAR(w.real[0], static_cast<double>(step), 1e-6);
@@ -175,16 +174,16 @@ TEST(Evaluate, AdamWCountsSteps) {
 }
 
 TEST(Evaluate, MeanOfIntegersIsRefused) {
-  auto out = tryRun("nn.reduce_mean", {{"axes", Shape{0}}}, {integers({2}, {7, 7})},
-                    {{DType::kI64, {}}});
+  auto out =
+      tryRun("nn.reduce_mean", {{"axes", Shape{0}}}, {integers({2}, {7, 7})}, {{DType::kI64, {}}});
   ASSERT_FALSE(out.ok());
   EXPECT_NE(out.status().message().find("the mean of"), std::string::npos);
 }
 
 TEST(Evaluate, GlobalNorm) {
   Values five(5, 1), seven(7, 1);
-  auto norm = run("train.global_norm", {}, {real({5}, five), real({7}, seven), real({1}, {1})},
-                  {{}});
+  auto norm =
+      run("train.global_norm", {}, {real({5}, five), real({7}, seven), real({1}, {1})}, {{}});
   EXPECT_NEAR(norm[0].real[0], 3.605551275463989, 1e-12);
 }
 

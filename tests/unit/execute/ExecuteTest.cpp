@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 
 std::vector<float> randoms(const proto::TensorType &type, uint32_t stream) {
   std::vector<float> values(static_cast<size_t>(bytesOf(type)) / 4);
-  EXPECT_TRUE(drawNormal({5, stream, 0, 0}, 1, static_cast<int64_t>(values.size()), values.data())
-                  .ok());
+  EXPECT_TRUE(
+      drawNormal({5, stream, 0, 0}, 1, static_cast<int64_t>(values.size()), values.data()).ok());
   return values;
 }
 

@@ -25,8 +25,8 @@ std::map<std::string, ev::Tensor> readGolden(const std::string &path) {
       continue;
     ev::TensorType type{entry["dtype"] == "I64" ? diffrun::DType::kI64 : diffrun::DType::kF32,
                         entry["shape"].get<Ints>()};
-    tensors[name] = ev::fromBytes(
-        type, all.data() + 8 + length + entry["data_offsets"][0].get<size_t>());
+    tensors[name] =
+        ev::fromBytes(type, all.data() + 8 + length + entry["data_offsets"][0].get<size_t>());
   }
   return tensors;
 }
@@ -69,10 +69,10 @@ TEST_P(Exported, EqualsPyTorch) {
   mlir::Value output = block.getTerminator()->getOperand(0);
   mlir::Location loc = output.getLoc();
   mlir::Value square = builder.create<nn::MulOp>(loc, output, output);
-  mlir::Value sum = builder.create<nn::ReduceSumOp>(
-      loc, square, llvm::ArrayRef<int64_t>{0, 1, 2, 3}, false);
-  mlir::Value loss = builder.create<nn::MulOp>(
-      loc, sum, nn::scalar(builder, loc, 0.5, builder.getF32Type()));
+  mlir::Value sum =
+      builder.create<nn::ReduceSumOp>(loc, square, llvm::ArrayRef<int64_t>{0, 1, 2, 3}, false);
+  mlir::Value loss =
+      builder.create<nn::MulOp>(loc, sum, nn::scalar(builder, loc, 0.5, builder.getF32Type()));
   std::vector<mlir::Value> parameters;
   std::vector<std::string> names;
   for (unsigned i = 0; i < block.getNumArguments(); ++i)
@@ -137,13 +137,12 @@ TEST_P(Exported, EqualsPyTorch) {
   }
   EXPECT_EQ(compared, expectedCount);
 }
-INSTANTIATE_TEST_SUITE_P(
-    Exporters, Exported,
-    ::testing::Values(Case{"dit_tiny", "ts17"}, Case{"dit_tiny", "dyn18"},
-                      Case{"dit_tiny", "dyn20"}, Case{"dit_tiny", "dyn21"},
-                      Case{"dit_tiny", "dyn23"}, Case{"unet_tiny", "ts17"},
-                      Case{"unet_tiny", "dyn18"}, Case{"unet_tiny", "dyn21"},
-                      Case{"unet_tiny", "dyn23"}));
+INSTANTIATE_TEST_SUITE_P(Exporters, Exported,
+                         ::testing::Values(Case{"dit_tiny", "ts17"}, Case{"dit_tiny", "dyn18"},
+                                           Case{"dit_tiny", "dyn20"}, Case{"dit_tiny", "dyn21"},
+                                           Case{"dit_tiny", "dyn23"}, Case{"unet_tiny", "ts17"},
+                                           Case{"unet_tiny", "dyn18"}, Case{"unet_tiny", "dyn21"},
+                                           Case{"unet_tiny", "dyn23"}));
 
 } // namespace
 } // namespace diffc::test

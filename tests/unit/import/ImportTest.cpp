@@ -15,8 +15,7 @@ TEST(Slice, NegativeSteps) {
     Values expected;
   };
   for (const Case &c : {Case{9, 0, -1, {9, 8, 7, 6, 5, 4, 3, 2, 1}}, Case{9, 0, -3, {9, 6, 3}},
-                        Case{0, 5, -1, {}},
-                        Case{-1, kMin, -1, {9, 8, 7, 6, 5, 4, 3, 2, 1, 0}},
+                        Case{0, 5, -1, {}}, Case{-1, kMin, -1, {9, 8, 7, 6, 5, 4, 3, 2, 1, 0}},
                         Case{9, -1, -1, {}}, Case{2, 100, 3, {2, 5, 8}}}) {
     OnnxBuilder b(17);
     b.input("x", {"10"});
@@ -54,8 +53,8 @@ TEST(Split, NumOutputs) {
     OnnxBuilder::attribute(b.node("Split", {"x"}, names), "num_outputs", parts);
     return b.run({{"x", Values(length, 1)}});
   };
-  for (auto [length, sizes] : std::vector<std::pair<int64_t, Ints>>{
-           {10, {4, 4, 2}}, {7, {3, 3, 1}}, {9, {3, 3, 3}}}) {
+  for (auto [length, sizes] :
+       std::vector<std::pair<int64_t, Ints>>{{10, {4, 4, 2}}, {7, {3, 3, 1}}, {9, {3, 3, 3}}}) {
     auto parts = split(length, 3);
     ASSERT_TRUE(parts.ok()) << parts.status().message();
     for (size_t i = 0; i < 3; ++i)

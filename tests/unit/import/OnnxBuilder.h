@@ -99,8 +99,8 @@ public:
 
   /// Writes the model; the path of the file.
   std::string save(const std::string &folder = ::testing::TempDir()) const {
-    std::string path = folder + "/" + ::testing::UnitTest::GetInstance()->current_test_info()->name() +
-                       ".onnx";
+    std::string path =
+        folder + "/" + ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".onnx";
     std::ofstream stream(path, std::ios::binary);
     proto.SerializeToOstream(&stream);
     return path;
@@ -126,7 +126,8 @@ public:
         name = input.str();
       else
         name = graph.getArgAttrOfType<mlir::FlatSymbolRefAttr>(i, train::kParameterAttr)
-                   .getValue().str();
+                   .getValue()
+                   .str();
       values[i].emplace(built.graph().values[i]);
       auto feed = feeds.find(name);
       if (feed == feeds.end() || feed->second.size() != values[i]->real.size())

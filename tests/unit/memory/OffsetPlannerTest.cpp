@@ -23,7 +23,8 @@ TEST(LargestFirst, RandomLifetimesNeverOverlap) {
     std::vector<int64_t> load(64, 0);
     for (int i = 0; i < 60; ++i) {
       int64_t begin = random() % 60;
-      Lifetime life{begin, begin + static_cast<int64_t>(random() % 4), 1 + static_cast<int64_t>(random() % 5000)};
+      Lifetime life{begin, begin + static_cast<int64_t>(random() % 4),
+                    1 + static_cast<int64_t>(random() % 5000)};
       buffers.push_back(life);
       for (int64_t t = life.begin; t <= life.end; ++t)
         load[t] += (life.bytes + 63) / 64 * 64;

@@ -28,7 +28,8 @@ TEST(Metrics, ResumeTruncates) {
   }
   std::ifstream stream(path);
   std::string text((std::istreambuf_iterator<char>(stream)), {});
-  EXPECT_EQ(text, "{\"step\":1,\"loss\":0.5}\n{\"step\":2,\"loss\":1.0}\n{\"step\":3,\"loss\":9.0}\n");
+  EXPECT_EQ(text,
+            "{\"step\":1,\"loss\":0.5}\n{\"step\":2,\"loss\":1.0}\n{\"step\":3,\"loss\":9.0}\n");
   fs::remove(path);
 }
 

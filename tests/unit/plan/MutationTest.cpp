@@ -44,9 +44,21 @@ public:
   uint64_t below(uint64_t limit) { return random() % limit; }
 
   int64_t number(int64_t old) {
-    constexpr int64_t kInteresting[] = {0, 1, -1, 2, 3, 7, 64, 128, 1 << 16, int64_t{1} << 31,
-                                        int64_t{1} << 32, int64_t{1} << 46, int64_t{1} << 62,
-                                        INT64_MAX, INT64_MIN};
+    constexpr int64_t kInteresting[] = {0,
+                                        1,
+                                        -1,
+                                        2,
+                                        3,
+                                        7,
+                                        64,
+                                        128,
+                                        1 << 16,
+                                        int64_t{1} << 31,
+                                        int64_t{1} << 32,
+                                        int64_t{1} << 46,
+                                        int64_t{1} << 62,
+                                        INT64_MAX,
+                                        INT64_MIN};
     switch (below(4)) {
     case 0:
       return kInteresting[below(std::size(kInteresting))];

@@ -119,8 +119,8 @@ void PlanMaker::output(const std::string &name, const PlanValue &value) {
 }
 
 PlanValue PlanMaker::constant(const evaluate::Tensor &tensor) {
-  proto::TensorType type = tensorOf(static_cast<proto::DType>(tensor.type.dtype),
-                                    tensor.type.shape);
+  proto::TensorType type =
+      tensorOf(static_cast<proto::DType>(tensor.type.dtype), tensor.type.shape);
   PlanValue value{newValue(type), type, take(kConstants, bytesOf(type))};
   std::string bytes(static_cast<size_t>(bytesOf(type)), '\0');
   evaluate::toBytes(tensor, bytes.data());
@@ -275,8 +275,8 @@ proto::Convolution convolutionOf(proto::Convolution::Kind kind, std::vector<int6
   proto::Convolution c;
   std::vector<int64_t> y{x[0], w[0]};
   for (size_t i = 0; i < strides.size(); ++i)
-    y.push_back((x[i + 2] + padsLow[i] + padsHigh[i] - dilations[i] * (w[i + 2] - 1) - 1) /
-                    strides[i] + 1);
+    y.push_back(
+        (x[i + 2] + padsLow[i] + padsHigh[i] - dilations[i] * (w[i + 2] - 1) - 1) / strides[i] + 1);
   c.set_kind(kind);
   fill(c.mutable_x_shape(), x);
   fill(c.mutable_w_shape(), w);
@@ -332,11 +332,10 @@ proto::Plan samplePlan(bool withCode) {
   PlanValue rows = maker.input("rows", f32({8, 6}));
   PlanValue weight = maker.read(w), now = maker.read(iteration);
   PlanValue filter = maker.draw("uniform", {4, 3, 3, 3}, 1, seed, now);
-  PlanValue y = addConvolution(
-      maker,
-      convolutionOf(proto::Convolution::FORWARD, {2, 3, 5, 5}, {4, 3, 3, 3}, {1, 1}, {1, 1},
-                    {1, 1}, {1, 1}, 1),
-      clean, filter);
+  PlanValue y = addConvolution(maker,
+                               convolutionOf(proto::Convolution::FORWARD, {2, 3, 5, 5},
+                                             {4, 3, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1),
+                               clean, filter);
   PlanValue product = maker.matmul(rows, weight);
   if (withCode) {
     product = maker.launch("twice", 4, "nn.add", {product, product}, true);

@@ -96,7 +96,8 @@ std::vector<Fault> faults() {
       {"space size", [](P &p) { p.mutable_spaces(0)->set_bytes(-64); }, "impossible size"},
       {"space data", [](P &p) { p.mutable_spaces(1)->mutable_data()->push_back('x'); },
        "space constants has an impossible size"},
-      {"arena data", [](P &p) {
+      {"arena data",
+       [](P &p) {
          p.mutable_spaces(2)->set_data(std::string(static_cast<size_t>(p.spaces(2).bytes()), 'x'));
        },
        "has data but does not last"},
@@ -109,9 +110,7 @@ std::vector<Fault> faults() {
       {"slot space", [](P &p) { p.mutable_slots(0)->mutable_buffer()->set_space(7); },
        "slot fc.weight/weight"},
       {"slot twice", [](P &p) { p.mutable_slots(1)->set_role("weight"); }, "is there twice"},
-      {"slots overlap", [](P &p) {
-         *p.mutable_slots(1)->mutable_buffer() = p.slots(0).buffer();
-       },
+      {"slots overlap", [](P &p) { *p.mutable_slots(1)->mutable_buffer() = p.slots(0).buffer(); },
        "fc.weight/ema0 overlap"},
       {"weights file", [](P &p) { p.mutable_weights()->set_file("../../etc/passwd"); },
        "is not beside the plan"},
@@ -121,7 +120,8 @@ std::vector<Fault> faults() {
       {"input value", [](P &p) { step(p).set_input_values(1, 999); }, "value number"},
       {"input role", [](P &p) { step(p).mutable_inputs(2)->set_role("clean"); },
        "no name or role of its own"},
-      {"inputs overlap", [](P &p) {
+      {"inputs overlap",
+       [](P &p) {
          *step(p).mutable_inputs(0)->mutable_buffer() = step(p).inputs(1).buffer();
          step(p).mutable_inputs(0)->mutable_buffer()->set_bytes(8);
        },
@@ -139,13 +139,13 @@ std::vector<Fault> faults() {
        "operation 2 (matmul, where/matmul): a buffer at offset 8"},
       {"negative", [](P &p) { opOf(p, "matmul").mutable_results(0)->set_bytes(-128); },
        "out of range"},
-      {"wrap", [](P &p) {
+      {"wrap",
+       [](P &p) {
          opOf(p, "matmul").mutable_results(0)->set_bytes(std::numeric_limits<int64_t>::max());
        },
        "out of range"},
-      {"constant written", [](P &p) {
-         *opOf(p, "draw").mutable_results(0) = opOf(p, "draw").operands(2);
-       },
+      {"constant written",
+       [](P &p) { *opOf(p, "draw").mutable_results(0) = opOf(p, "draw").operands(2); },
        "writes to constants"},
       {"nodes", [](P &p) { opOf(p, "matmul").set_node_count(1000); }, "its nodes are out of range"},
       {"operand value", [](P &p) { opOf(p, "matmul").set_operand_values(0, -5); },
@@ -153,7 +153,8 @@ std::vector<Fault> faults() {
       {"value size", [](P &p) { opOf(p, "matmul").set_operand_values(0, 0); },
        "operand 0 does not have its value's size"},
       {"no kind", [](P &p) { opOf(p, "matmul").clear_matmul(); }, "of a kind that this diffrun"},
-      {"operands", [](P &p) {
+      {"operands",
+       [](P &p) {
          opOf(p, "matmul").mutable_operands()->RemoveLast();
          opOf(p, "matmul").mutable_operand_values()->RemoveLast();
        },
@@ -162,40 +163,37 @@ std::vector<Fault> faults() {
        "do not go together"},
       {"matmul strides", [](P &p) { opOf(p, "matmul").mutable_matmul()->set_a_strides(0, 1000); },
        "do not fit its buffers"},
-      {"matmul stride wrap", [](P &p) {
+      {"matmul stride wrap",
+       [](P &p) {
          opOf(p, "matmul").mutable_matmul()->set_a_strides(0, std::numeric_limits<int64_t>::max());
        },
        "do not fit its buffers"},
       {"matmul type", [](P &p) { opOf(p, "matmul").mutable_matmul()->set_dtype(proto::I64); },
        "of a type that it cannot have"},
-      {"convolution stride", [](P &p) {
-         opOf(p, "convolution").mutable_convolution()->set_strides(0, 0);
-       },
+      {"convolution stride",
+       [](P &p) { opOf(p, "convolution").mutable_convolution()->set_strides(0, 0); },
        "stride, dilation or kernel out of range"},
-      {"convolution groups", [](P &p) {
-         opOf(p, "convolution").mutable_convolution()->set_groups(2);
-       },
+      {"convolution groups",
+       [](P &p) { opOf(p, "convolution").mutable_convolution()->set_groups(2); },
        "channels that do not go together"},
-      {"convolution extent", [](P &p) {
-         opOf(p, "convolution").mutable_convolution()->set_pads_low(0, 3);
-       },
+      {"convolution extent",
+       [](P &p) { opOf(p, "convolution").mutable_convolution()->set_pads_low(0, 3); },
        "extents that do not go together"},
       {"draw size", [](P &p) { opOf(p, "draw").mutable_draw()->set_samples(5); },
        "a draw that does not fit"},
       {"chunks", [](P &p) { opOf(p, "twice").mutable_launch()->set_chunks(0); },
        "impossible number of chunks"},
       {"no code", [](P &p) { p.set_code("#!/bin/sh"); }, "the plan has no code"},
-      {"copy size", [](P &p) {
-         p.mutable_entries(0)->mutable_ops(1)->mutable_results(0)->set_bytes(64);
-       },
+      {"copy size",
+       [](P &p) { p.mutable_entries(0)->mutable_ops(1)->mutable_results(0)->set_bytes(64); },
        "result 0 does not have its value's size"},
-      {"program value", [](P &p) { step(p).mutable_program()->mutable_nodes(3)->set_results(0, 99); },
+      {"program value",
+       [](P &p) { step(p).mutable_program()->mutable_nodes(3)->set_results(0, 99); },
        "a value number is out of range"},
-      {"program type", [](P &p) {
-         step(p).mutable_program()->mutable_values(1)->set_shape(0, -1);
-       },
+      {"program type", [](P &p) { step(p).mutable_program()->mutable_values(1)->set_shape(0, -1); },
        "a type of its nn program is impossible"},
-      {"program constant", [](P &p) {
+      {"program constant",
+       [](P &p) {
          (*step(p).mutable_program()->mutable_nodes(0)->mutable_attributes())["value"]
              .mutable_tensor()
              ->set_data("xy");

@@ -16,11 +16,9 @@ using Words = std::array<uint32_t, 4>;
 TEST(Philox, KnownAnswers) {
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}),
             (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
-  EXPECT_EQ(philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
-                       {0xffffffff, 0xffffffff}),
+  EXPECT_EQ(philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
             (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
-  EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
-                       {0xa4093822, 0x299f31d0}),
+  EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
@@ -72,8 +70,7 @@ TEST(Draws, SplitBatchesDrawTheSame) {
   std::vector<float> whole(6 * 10), part(2 * 10);
   ASSERT_TRUE(drawNormal({5, 2, 1, 100}, 6, 10, whole.data()).ok());
   for (int64_t first = 0; first < 6; first += 2) {
-    ASSERT_TRUE(drawNormal({5, 2, 1, 100 + static_cast<uint64_t>(first)}, 2, 10,
-                           part.data()).ok());
+    ASSERT_TRUE(drawNormal({5, 2, 1, 100 + static_cast<uint64_t>(first)}, 2, 10, part.data()).ok());
     for (int i = 0; i < 20; ++i)
       EXPECT_EQ(part[i], whole[first * 10 + i]);
   }

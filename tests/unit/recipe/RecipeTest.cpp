@@ -22,7 +22,8 @@ precision: f32
 threads: 2
 trainable: ["block*"]
 seed: 7
-)", "r.yaml");
+)",
+                            "r.yaml");
   ASSERT_TRUE(recipe.ok()) << recipe.status().message();
   EXPECT_EQ(recipe->batch, 32);
   EXPECT_EQ(recipe->objective.predict, "v");

@@ -56,7 +56,8 @@ TEST(DpmPlusPlus2M, KnownResults) {
   EXPECT_NEAR(run(schedule, {999, 500, 0}, kind, 1), 2.330483, 5e-6);
   EXPECT_NEAR(run(schedule, *timesteps(schedule, 11, Spacing::kLinspace), kind, 1), 2.741234, 5e-6);
   for (int64_t count : {1, 2, 3, 5, 11, 14, 15, 50})
-    EXPECT_TRUE(std::isfinite(run(schedule, *timesteps(schedule, count, Spacing::kLinspace), kind, 1)));
+    EXPECT_TRUE(
+        std::isfinite(run(schedule, *timesteps(schedule, count, Spacing::kLinspace), kind, 1)));
 }
 
 TEST(Euler, InputAndFirstNoiseAreScaled) {
@@ -71,8 +72,8 @@ TEST(Euler, InputAndFirstNoiseAreScaled) {
 }
 
 TEST(Samplers, ConstantNoiseEndsAtTheCleanValue) {
-  for (ScheduleKind schedule : {ScheduleKind::kLinear, ScheduleKind::kScaledLinear, ScheduleKind::kCosine,
-                                ScheduleKind::kFlow})
+  for (ScheduleKind schedule : {ScheduleKind::kLinear, ScheduleKind::kScaledLinear,
+                                ScheduleKind::kCosine, ScheduleKind::kFlow})
     for (SamplerKind kind : {SamplerKind::kDdim, SamplerKind::kEuler, SamplerKind::kDpmPlusPlus2M})
       for (Predict predict : {Predict::kEps, Predict::kV, Predict::kX0, Predict::kFlow})
         for (int64_t count : {1, 2, 5, 50}) {

@@ -92,6 +92,24 @@ class DiT(nn.Module):
             nn.init.zeros_(layer.weight)
             nn.init.zeros_(layer.bias)
 
+    def initialize(self, label_std: float) -> "DiT":
+        """The paper's initial values: Xavier for linear layers and patches, biases
+        zero, adaLN-zero, a zero output; the label table has deviation `label_std`
+        (0.02 in the paper)."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                nn.init.zeros_(module.bias)
+        nn.init.xavier_uniform_(self.patches.weight.view(self.patches.out_channels, -1))
+        nn.init.zeros_(self.patches.bias)
+        nn.init.normal_(self.label.weight, std=label_std)
+        for layer in (self.time.fc1, self.time.fc2):
+            nn.init.normal_(layer.weight, std=0.02)
+        for layer in [self.modulation, self.out] + [block.modulation for block in self.blocks]:
+            nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+        return self
+
     def forward(self, sample, timestep, class_labels):
         batch = sample.shape[0]
         x = self.patches(sample).flatten(2).transpose(1, 2) + self.positions
@@ -111,10 +129,17 @@ def dit_tiny() -> DiT:
 
 
 def dit_fashion() -> DiT:
-    """4.2 M parameters on 1x32x32, 10 labels: Fashion-MNIST, padded."""
-    return DiT(size=32, channels=1, patch=4, width=192, depth=6, heads=6, classes=10)
+    """4.2 M parameters on 1x32x32, 10 labels: Fashion-MNIST, padded.
+
+    Labels start as far apart as PyTorch's own embeddings: in a training of minutes
+    the classes would otherwise hardly separate (a nearest neighbour agrees with the
+    asked-for class for 65 % of the pictures instead of 80 %).
+    """
+    return DiT(size=32, channels=1, patch=4, width=192, depth=6, heads=6,
+               classes=10).initialize(label_std=1.0)
 
 
 def dit_s2() -> DiT:
     """DiT-S/2, 33 M parameters, on 4x32x32 latents, 1000 labels."""
-    return DiT(size=32, channels=4, patch=2, width=384, depth=12, heads=6, classes=1000)
+    return DiT(size=32, channels=4, patch=2, width=384, depth=12, heads=6,
+               classes=1000).initialize(label_std=0.02)

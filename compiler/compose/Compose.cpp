@@ -21,23 +21,31 @@ using diffrun::Status;
 namespace diffc {
 namespace {
 
-constexpr const char *kModel = "model";
+/// One of the program's models.
+struct Model {
+  const ModelRecipe *recipe;
+  const ModelFile *file;
+  std::map<std::string, std::string> roles; ///< graph input -> role
+  train::ModelOp op;
+
+  const std::string &name() const { return recipe->name; }
+};
 
 class Composer {
 public:
-  Composer(MLIRContext &context, const ModelFile &file, const Recipe &recipe)
-      : context(context), file(file), recipe(recipe) {}
+  Composer(MLIRContext &context, ArrayRef<ModelFile> files, const Recipe &recipe)
+      : context(context), recipe(recipe) {
+    for (auto [model, file] : llvm::zip_equal(recipe.models, files))
+      models.push_back({&model, &file, {}, {}});
+  }
 
   Result<Composed> run() {
-    DIFFRUN_RETURN_IF_ERROR(importGraphs());
-    DIFFRUN_RETURN_IF_ERROR(findRoles());
+    for (Model &model : models) {
+      DIFFRUN_RETURN_IF_ERROR(importGraphs(model));
+      DIFFRUN_RETURN_IF_ERROR(findRoles(model));
+      DIFFRUN_RETURN_IF_ERROR(checkDraws(model));
+    }
     DIFFRUN_RETURN_IF_ERROR(findTrainable());
-    if (recipe.weights == "init")
-      for (auto parameter : firstModel().getOps<train::ParameterOp>())
-        if (!parameter.getInit())
-          return Status::invalid(file.path() + ": does not say how parameter \"" +
-                                     parameter.getSymName().str() + "\" is drawn",
-                                 "use weights: model, or a graph-only model");
     buildInit();
     if (recipe.accumulate > 1)
       DIFFRUN_RETURN_IF_ERROR(buildAccumulation());
@@ -45,23 +53,29 @@ public:
       DIFFRUN_RETURN_IF_ERROR(buildStep("step", NoiseSource::kDraw));
     if (recipe.objective.kind == "diffusion")
       DIFFRUN_RETURN_IF_ERROR(buildStep("step_fed", NoiseSource::kFed));
-    if (auto eval = recipe.entries.find("eval"); eval != recipe.entries.end())
-      DIFFRUN_RETURN_IF_ERROR(buildEval(eval->second));
-    if (auto denoise = recipe.entries.find("denoise"); denoise != recipe.entries.end())
-      buildDenoise(denoise->second);
+    for (auto &[name, entry] : recipe.entries)
+      if (name == "eval")
+        DIFFRUN_RETURN_IF_ERROR(buildEval(entry));
+      else
+        buildModelEntry(name, entry);
     if (failed(verify(*composed.program)))
       return Status::internal(recipe.path + ": the composed program does not verify");
     return std::move(composed);
   }
 
 private:
+  Model &trained() { return models[recipe.trainedIndex]; }
+  Model &named(const std::string &name) {
+    return *llvm::find_if(models, [&](Model &model) { return model.name() == name; });
+  }
+
   //===--- Import ----------------------------------------------------------===//
 
   /// The symbolic dimensions: the first one of an input is the batch, others
   /// are the recipe's.
-  Result<std::map<std::string, int64_t>> bind(int64_t batch) {
+  Result<std::map<std::string, int64_t>> bind(Model &model, int64_t batch) {
     std::map<std::string, int64_t> bound = recipe.dimensions;
-    for (const auto &input : file.graph().input()) {
+    for (const auto &input : model.file->graph().input()) {
       if (!input.type().has_tensor_type() || input.type().tensor_type().shape().dim_size() == 0)
         continue;
       const auto &first = input.type().tensor_type().shape().dim(0);
@@ -71,48 +85,59 @@ private:
     return bound;
   }
 
-  Status importGraphs() {
-    std::set<int64_t> batches{recipe.batch};
+  Status importGraphs(Model &model) {
+    std::set<int64_t> batches;
+    if (&model == &trained())
+      batches.insert(recipe.batch);
     for (auto &[name, entry] : recipe.entries)
-      batches.insert(entry.batch);
+      if (entry.model == model.name())
+        batches.insert(entry.batch);
+    if (batches.empty())
+      return Status::invalid(recipe.path + ": nothing uses model \"" + model.name() + "\"",
+                             "name it in an entry: entries: {NAME: {model: " + model.name() +
+                                 ", batch: N}}");
     for (int64_t batch : batches) {
       ImportOptions options;
-      options.modelName = kModel;
+      options.modelName = model.name();
       options.graphName = "b" + std::to_string(batch);
-      DIFFRUN_ASSIGN(options.dimensions, bind(batch));
-      DIFFRUN_ASSIGN(auto module, importModel(context, file, options));
+      DIFFRUN_ASSIGN(options.dimensions, bind(model, batch));
+      DIFFRUN_ASSIGN(auto module, importModel(context, *model.file, options));
       PassManager pm(&context);
       pm.addPass(createRaiseSilu());
       pm.addPass(createDecomposeAttention());
       pm.addPass(createCanonicalizerPass());
       pm.addPass(createCSEPass());
       if (failed(pm.run(*module)))
-        return Status::internal(file.path() + ": raising failed");
-      auto model = *module->getOps<train::ModelOp>().begin();
-      if (!composed.program) {
-        composed.program = std::move(module);
+        return Status::internal(model.file->path() + ": raising failed");
+      auto imported = *module->getOps<train::ModelOp>().begin();
+      if (model.op) {
+        auto graph = *imported.getOps<train::GraphOp>().begin();
+        graph->moveBefore(&model.op.getBody().front(), model.op.getBody().front().end());
         continue;
       }
-      auto graph = *model.getOps<train::GraphOp>().begin();
-      graph->moveBefore(&firstModel().getBody().front(), firstModel().getBody().front().end());
+      model.op = imported;
+      if (!composed.program)
+        composed.program = std::move(module);
+      else
+        imported->moveBefore(composed.program->getBody(), composed.program->getBody()->end());
     }
     return {};
   }
 
-  train::ModelOp firstModel() { return *composed.program->getOps<train::ModelOp>().begin(); }
-  train::GraphOp graphOf(int64_t batch) {
-    return cast<train::GraphOp>(
-        SymbolTable::lookupSymbolIn(firstModel(), "b" + std::to_string(batch)));
+  static train::GraphOp graphOf(Model &model, int64_t batch) {
+    return cast<train::GraphOp>(SymbolTable::lookupSymbolIn(model.op, "b" + std::to_string(batch)));
   }
 
   //===--- Roles and parameters --------------------------------------------===//
 
-  SmallVector<GraphInput> inputsOf(train::GraphOp graph) {
+  static SmallVector<GraphInput> inputsOf(Model &model, train::GraphOp graph) {
     SmallVector<GraphInput> inputs;
     for (unsigned i = 0; i < graph.getNumArguments(); ++i)
-      if (auto name = graph.getArgAttrOfType<StringAttr>(i, train::kInputAttr))
-        inputs.push_back(
-            {name.str(), roles[name.str()], cast<RankedTensorType>(graph.getArgumentTypes()[i])});
+      if (auto name = graph.getArgAttrOfType<StringAttr>(i, train::kInputAttr)) {
+        auto role = model.roles.find(name.str());
+        inputs.push_back({name.str(), role == model.roles.end() ? "" : role->second,
+                          cast<RankedTensorType>(graph.getArgumentTypes()[i])});
+      }
     return inputs;
   }
 
@@ -127,56 +152,88 @@ private:
     return "";
   }
 
-  Status findRoles() {
+  /// The trained model's inputs are what the objective gives: a role each. A
+  /// model that only runs takes data under its inputs' own names, unless the
+  /// recipe gives roles.
+  Status findRoles(Model &model) {
     std::map<std::string, std::string> taken;
-    auto graph = graphOf(recipe.batch);
-    for (auto &[name, role] : recipe.inputs) {
-      auto inputs = inputsOf(graph);
+    bool isTrained = &model == &trained();
+    auto graph = cast<train::GraphOp>(*model.op.getOps<train::GraphOp>().begin());
+    auto inputs = inputsOf(model, graph);
+    const std::string &path = model.file->path();
+    for (auto &[name, role] : model.recipe->inputs)
       if (llvm::none_of(inputs, [&](const GraphInput &input) { return input.name == name; }))
-        return Status::invalid(recipe.path + ": inputs." + name + ": " + file.path() +
+        return Status::invalid(recipe.path + ": inputs." + name + ": " + path +
                                " has no input of this name");
-    }
-    for (const GraphInput &input : inputsOf(graph)) {
-      auto given = recipe.inputs.find(input.name);
-      std::string role =
-          given != recipe.inputs.end() ? given->second : guess(input.name, input.type);
+    for (const GraphInput &input : inputs) {
+      auto given = model.recipe->inputs.find(input.name);
+      bool isGiven = given != model.recipe->inputs.end();
+      std::string role = isGiven     ? given->second
+                         : isTrained ? guess(input.name, input.type)
+                                     : input.name;
       if (role.empty())
         return Status::invalid(recipe.path + ": the role of graph input \"" + input.name +
                                    "\" is not clear",
                                "give it: inputs: {" + input.name + ": ROLE}");
-      if (given == recipe.inputs.end())
+      if (!isGiven && isTrained)
         composed.decisions.push_back("input " + input.name + " taken as role " + role);
       if (!taken.emplace(role, input.name).second)
         return Status::invalid(recipe.path + ": graph inputs \"" + taken[role] + "\" and \"" +
                                    input.name + "\" both have role " + role,
                                "give them under inputs:");
-      roles[input.name] = role;
-      int64_t first = input.type.getRank() ? input.type.getDimSize(0) : recipe.batch;
-      if (first != recipe.batch)
-        return Status::invalid(file.path() + ": input \"" + input.name +
-                                   "\" is exported for a "
-                                   "batch of " +
-                                   std::to_string(first) + ", the recipe wants " +
-                                   std::to_string(recipe.batch),
-                               "export it with a symbolic batch, or set batch");
+      model.roles[input.name] = role;
+    }
+    return checkBatches(model);
+  }
+
+  /// Each graph's inputs begin with the batch that it was bound to.
+  Status checkBatches(Model &model) {
+    for (auto graph : model.op.getOps<train::GraphOp>()) {
+      int64_t batch = 0;
+      graph.getSymName().drop_front().getAsInteger(10, batch);
+      for (const GraphInput &input : inputsOf(model, graph)) {
+        int64_t first = input.type.getRank() ? input.type.getDimSize(0) : batch;
+        if (first != batch)
+          return Status::invalid(model.file->path() + ": input \"" + input.name +
+                                     "\" is exported for a batch of " + std::to_string(first) +
+                                     ", the recipe wants " + std::to_string(batch),
+                                 "export it with a symbolic batch, or set batch");
+      }
     }
     return {};
   }
 
+  Status checkDraws(Model &model) {
+    if (model.recipe->weights != "init")
+      return {};
+    for (auto parameter : model.op.getOps<train::ParameterOp>())
+      if (!parameter.getInit())
+        return Status::invalid(model.file->path() + ": does not say how parameter \"" +
+                                   parameter.getSymName().str() + "\" is drawn",
+                               "use weights: model, or a graph-only model");
+    return {};
+  }
+
+  auto trainedParameters() { return trained().op.getOps<train::ParameterOp>(); }
+
   Status findTrainable() {
-    for (auto parameter : firstModel().getOps<train::ParameterOp>()) {
+    for (auto parameter : trainedParameters()) {
       std::string name = parameter.getSymName().str();
       if (llvm::any_of(recipe.trainable,
                        [&](const std::string &p) { return matchesPattern(p, name); }))
         trainable.insert(name);
     }
     for (const std::string &pattern : recipe.trainable)
-      if (llvm::none_of(firstModel().getOps<train::ParameterOp>(), [&](train::ParameterOp p) {
+      if (llvm::none_of(trainedParameters(), [&](train::ParameterOp p) {
             return matchesPattern(pattern, p.getSymName().str());
           }))
         return Status::invalid(recipe.path + ": trainable: \"" + pattern +
-                               "\" matches no parameter of " + file.path());
+                               "\" matches no parameter of " + trained().file->path());
     return {};
+  }
+
+  bool isTrainable(Model &model, const std::string &parameter) {
+    return &model == &trained() && trainable.count(parameter);
   }
 
   static RankedTensorType typeOf(train::ParameterOp parameter) {
@@ -192,18 +249,20 @@ private:
   void buildInit() {
     EntryBuilder e(*composed.program, "init", int64_t{1} << 24, recipe.seed);
     Value zero = e.integer(0);
-    for (auto parameter : firstModel().getOps<train::ParameterOp>()) {
-      std::string name = parameter.getSymName().str();
-      RankedTensorType type = typeOf(parameter);
-      Attribute init = parameter.getInit().value_or(Attribute());
-      bool draws = init && !recipe.weightsAreFile();
-      Value weight = draws ? drawn(e, init, type, zero) : e.read(kModel, name, "weight", type);
-      if (draws)
-        e.commit(kModel, name, "weight", weight);
-      if (trainable.count(name))
-        for (size_t k = 0; k < recipe.emaDecays.size(); ++k)
-          e.commit(kModel, name, "ema" + std::to_string(k), weight);
-    }
+    for (Model &model : models)
+      for (auto parameter : model.op.getOps<train::ParameterOp>()) {
+        std::string name = parameter.getSymName().str();
+        RankedTensorType type = typeOf(parameter);
+        Attribute init = parameter.getInit().value_or(Attribute());
+        bool draws = init && !model.recipe->weightsAreFile();
+        // Also what no entry uses is read: a checkpoint holds the whole model.
+        Value weight =
+            draws ? drawn(e, init, type, zero) : e.read(model.name(), name, "weight", type);
+        if (draws)
+          e.commit(model.name(), name, "weight", weight);
+        for (size_t k = 0; isTrainable(model, name) && k < recipe.emaDecays.size(); ++k)
+          e.commit(model.name(), name, "ema" + std::to_string(k), weight);
+      }
     e.finish();
   }
 
@@ -228,8 +287,8 @@ private:
   }
 
   /// Runs a graph on data, its parameters read in the given role.
-  RunModel runner(EntryBuilder &e, train::GraphOp graph, const std::string &role) {
-    return [this, &e, graph, role](ValueRange data) mutable {
+  RunModel runner(EntryBuilder &e, Model &model, train::GraphOp graph, const std::string &role) {
+    return [this, &e, &model, graph, role](ValueRange data) mutable {
       SmallVector<Value> operands;
       size_t next = 0;
       for (unsigned i = 0; i < graph.getNumArguments(); ++i) {
@@ -239,8 +298,8 @@ private:
           continue;
         }
         std::string name = symbol.getValue().str();
-        bool averaged = trainable.count(name) != 0;
-        operands.push_back(e.read(kModel, name, averaged ? role : "weight",
+        bool averaged = isTrainable(model, name);
+        operands.push_back(e.read(model.name(), name, averaged ? role : "weight",
                                   cast<RankedTensorType>(graph.getArgumentTypes()[i])));
       }
       return e.inlineGraph(graph, operands);
@@ -254,12 +313,12 @@ private:
   };
   Trainable readTrainable(EntryBuilder &e) {
     Trainable result;
-    for (auto parameter : firstModel().getOps<train::ParameterOp>()) {
+    for (auto parameter : trainedParameters()) {
       std::string name = parameter.getSymName().str();
       if (!trainable.count(name))
         continue;
       result.parameters.push_back(parameter);
-      result.weights.push_back(e.read(kModel, name, "weight", typeOf(parameter)));
+      result.weights.push_back(e.read(trained().name(), name, "weight", typeOf(parameter)));
     }
     return result;
   }
@@ -277,7 +336,8 @@ private:
     });
     auto gradients = buildGradients(e.builder(), scalar, all.weights);
     if (failed(gradients))
-      return Status::invalid(file.path() + ": " + reason, "freeze what lies behind it (trainable)");
+      return Status::invalid(trained().file->path() + ": " + reason,
+                             "freeze what lies behind it (trainable)");
     if (llvm::none_of(*gradients, [](Value gradient) { return !!gradient; }))
       return Status::invalid(recipe.path + ": no trainable parameter reaches the loss");
     for (auto [parameter, gradient] : llvm::zip_equal(all.parameters, *gradients))
@@ -318,10 +378,11 @@ private:
 
   Status buildStep(const std::string &name, NoiseSource source) {
     EntryBuilder e(*composed.program, name, nextUses(), recipe.seed);
-    train::GraphOp graph = graphOf(recipe.batch);
-    auto inputs = inputsOf(graph);
-    DIFFRUN_ASSIGN(LossResult result, buildLoss(e, recipe, inputs, source, e.counter("iteration"),
-                                                e.integer(0), runner(e, graph, "weight")));
+    train::GraphOp graph = graphOf(trained(), recipe.batch);
+    auto inputs = inputsOf(trained(), graph);
+    DIFFRUN_ASSIGN(LossResult result,
+                   buildLoss(e, recipe, inputs, source, e.counter("iteration"), e.integer(0),
+                             runner(e, trained(), graph, "weight")));
     Trainable all = readTrainable(e);
     DIFFRUN_ASSIGN(SmallVector<Value> gradients, gradientsOf(e, result.loss, all));
     e.output("loss", result.loss);
@@ -341,21 +402,21 @@ private:
   /// So a short window or batch weighs every sample the same.
   Status buildAccumulation() {
     EntryBuilder e(*composed.program, "accumulate", nextUses(), recipe.seed);
-    train::GraphOp graph = graphOf(recipe.batch);
-    auto inputs = inputsOf(graph);
+    train::GraphOp graph = graphOf(trained(), recipe.batch);
+    auto inputs = inputsOf(trained(), graph);
     Value micro = e.counter("micro");
     Value first = e.mul(micro, e.integer(recipe.batch));
     DIFFRUN_ASSIGN(LossResult result,
                    buildLoss(e, recipe, inputs, NoiseSource::kDraw, e.counter("iteration"), first,
-                             runner(e, graph, "weight")));
+                             runner(e, trained(), graph, "weight")));
     Trainable all = readTrainable(e);
     DIFFRUN_ASSIGN(SmallVector<Value> gradients, gradientsOf(e, result.sum, all));
     auto real = RankedTensorType::get({}, e.f32());
     for (auto [parameter, gradient] : llvm::zip_equal(all.parameters, gradients)) {
       std::string name = parameter.getSymName().str();
       if (gradient)
-        e.commit(kModel, name, "grad",
-                 e.add(e.read(kModel, name, "grad", typeOf(parameter)), gradient));
+        e.commit(trained().name(), name, "grad",
+                 e.add(e.read(trained().name(), name, "grad", typeOf(parameter)), gradient));
     }
     e.commit("", "micro", "value", e.add(micro, e.integer(1)));
     e.commit("", "samples", "value", e.add(e.read("", "samples", "value", real), result.samples));
@@ -373,9 +434,9 @@ private:
         means.push_back({});
         continue;
       }
-      Value sum = a.read(kModel, name, "grad", typeOf(parameter));
+      Value sum = a.read(trained().name(), name, "grad", typeOf(parameter));
       means.push_back(a.div(sum, samples));
-      a.commit(kModel, name, "grad", nn::zeros(a.builder(), a.loc(), typeOf(parameter)));
+      a.commit(trained().name(), name, "grad", nn::zeros(a.builder(), a.loc(), typeOf(parameter)));
     }
     a.output("loss", a.div(a.read("", "loss_sum", "value", real), samples));
     applyGradients(a, targets, means);
@@ -435,59 +496,64 @@ private:
         break;
       }
     RankedTensorType type = typeOf(parameter);
-    Value m = e.read(kModel, name, "m", type), v = e.read(kModel, name, "v", type);
+    Value m = e.read(trained().name(), name, "m", type),
+          v = e.read(trained().name(), name, "v", type);
     Location loc = NameLoc::get(e.builder().getStringAttr(name));
     auto updated = e.builder().create<train::UpdateOp>(
         loc, type, type, type, weight, m, v, gradient, lr, step, scale, ok, APFloat(o.beta1),
         APFloat(o.beta2), APFloat(o.epsilon), APFloat(decay));
-    e.commit(kModel, name, "weight", updated.getNewWeight());
-    e.commit(kModel, name, "m", updated.getNewM());
-    e.commit(kModel, name, "v", updated.getNewV());
+    e.commit(trained().name(), name, "weight", updated.getNewWeight());
+    e.commit(trained().name(), name, "m", updated.getNewM());
+    e.commit(trained().name(), name, "v", updated.getNewV());
     for (auto [k, d] : llvm::enumerate(decays)) {
       std::string role = "ema" + std::to_string(k);
-      Value old = e.read(kModel, name, role, type);
+      Value old = e.read(trained().name(), name, role, type);
       Value mixed = e.add(e.mul(old, d), e.mul(updated.getNewWeight(), e.sub(e.c(1), d)));
-      e.commit(kModel, name, role, e.builder().create<nn::SelectOp>(loc, ok, mixed, old));
+      e.commit(trained().name(), name, role, e.builder().create<nn::SelectOp>(loc, ok, mixed, old));
     }
   }
 
   Status buildEval(const EntryRecipe &entry) {
     EntryBuilder e(*composed.program, "eval", nextUses(), recipe.seed);
-    train::GraphOp graph = graphOf(entry.batch);
+    train::GraphOp graph = graphOf(trained(), entry.batch);
     // The draws of an evaluation are counted by a plan scalar: the same ones
     // each time unless asked otherwise.
     Value pass = e.scalar("eval_pass", e.builder().getI64Type(), 0);
-    auto inputs = inputsOf(graph);
-    DIFFRUN_ASSIGN(LossResult result, buildLoss(e, recipe, inputs, NoiseSource::kDraw, pass,
-                                                e.integer(0), runner(e, graph, entry.weights)));
+    auto inputs = inputsOf(trained(), graph);
+    DIFFRUN_ASSIGN(LossResult result,
+                   buildLoss(e, recipe, inputs, NoiseSource::kDraw, pass, e.integer(0),
+                             runner(e, trained(), graph, entry.weights)));
     e.output("loss", result.loss);
     e.finish();
     return {};
   }
 
-  void buildDenoise(const EntryRecipe &entry) {
-    EntryBuilder e(*composed.program, "denoise", nextUses(), recipe.seed);
-    train::GraphOp graph = graphOf(entry.batch);
+  /// A model alone: denoise, or an entry of the recipe's own name.
+  void buildModelEntry(const std::string &name, const EntryRecipe &entry) {
+    EntryBuilder e(*composed.program, name, nextUses(), recipe.seed);
+    Model &model = named(entry.model);
+    train::GraphOp graph = graphOf(model, entry.batch);
     SmallVector<Value> operands;
-    for (const GraphInput &input : inputsOf(graph))
+    for (const GraphInput &input : inputsOf(model, graph))
       operands.push_back(e.input(input.role, input.type));
-    e.output("out", runner(e, graph, entry.weights)(operands).front());
+    // The first output is out, further ones out1, out2, ...
+    for (auto [i, output] : llvm::enumerate(runner(e, model, graph, entry.weights)(operands)))
+      e.output(i ? "out" + std::to_string(i) : "out", output);
     e.finish();
   }
 
   MLIRContext &context;
-  const ModelFile &file;
   const Recipe &recipe;
   Composed composed;
-  std::map<std::string, std::string> roles;
+  SmallVector<Model, 1> models;
   std::set<std::string> trainable, unreached;
   int64_t entryCount = 0;
 };
 
 } // namespace
 
-Result<Composed> compose(MLIRContext &context, const ModelFile &file, const Recipe &recipe) {
-  return Composer(context, file, recipe).run();
+Result<Composed> compose(MLIRContext &context, ArrayRef<ModelFile> files, const Recipe &recipe) {
+  return Composer(context, files, recipe).run();
 }
 
 } // namespace diffc

@@ -25,10 +25,12 @@ struct Composed {
 ///   accumulate, apply   with accumulate > 1: the step in two parts
 ///   step_fed  the same with noise and timestep as inputs (verify --feed)
 ///   eval      the loss alone      denoise   the model alone
+///   others    a model alone, on its inputs (roles, or the inputs' own names)
 ///
-/// The model is imported once per batch size. Errors: InvalidInput naming the
-/// file, input, dimension or recipe key.
-diffrun::Result<Composed> compose(mlir::MLIRContext &context, const ModelFile &file,
+/// `files` are those of recipe.models, in their order. Each is imported once per
+/// batch size. Errors: InvalidInput naming the file, input, dimension or recipe
+/// key.
+diffrun::Result<Composed> compose(mlir::MLIRContext &context, llvm::ArrayRef<ModelFile> files,
                                   const Recipe &recipe);
 
 } // namespace diffc

@@ -55,18 +55,28 @@ Result<CompileReport> compile(const CompileOptions &options) {
   auto start = std::chrono::steady_clock::now();
   CompileReport report;
   DIFFRUN_ASSIGN(Recipe recipe, recipeOf(options));
-  if (!options.weights.empty())
-    recipe.weights = options.weights;
-  std::string model = options.model;
-  if (model.empty() && !recipe.model.empty())
-    model = (std::filesystem::path(options.recipe).parent_path() / recipe.model).string();
+  if (!options.weights.empty()) {
+    recipe.trained().weights = options.weights;
+    if (recipe.trained().weightsAreFile()) // relative to here, not to the recipe
+      recipe.trained().weights = std::filesystem::absolute(options.weights).string();
+  }
+  std::vector<std::string> paths;
+  for (const ModelRecipe &model : recipe.models)
+    paths.push_back(model.onnx.empty() ? "" : recipe.pathOf(model.onnx));
+  if (!options.model.empty())
+    paths[recipe.trainedIndex] = options.model;
+  const std::string &model = paths[recipe.trainedIndex];
   if (model.empty())
     return Status::usage("no model is given", "diffc MODEL.onnx --recipe RECIPE.yaml");
   DIFFRUN_ASSIGN(CpuTarget target, parseCpuTarget(options.target));
-  DIFFRUN_ASSIGN(ModelFile file, ModelFile::open(model));
+  std::vector<ModelFile> files;
+  for (const std::string &path : paths) {
+    DIFFRUN_ASSIGN(ModelFile file, ModelFile::open(path));
+    files.push_back(std::move(file));
+  }
 
   MLIRContext context(MLIRContext::Threading::DISABLED);
-  DIFFRUN_ASSIGN(Composed composed, compose(context, file, recipe));
+  DIFFRUN_ASSIGN(Composed composed, compose(context, files, recipe));
   report.decisions = composed.decisions;
   if (options.stopAfter == "compose") {
     report.ir = printed(*composed.program);
@@ -98,7 +108,7 @@ Result<CompileReport> compile(const CompileOptions &options) {
   report.decisions.push_back(fmt::format("target cpu:{}, {} threads", target.level, team));
   DIFFRUN_ASSIGN(auto plan, makePlan(*composed.program, recipe, target, team,
                                      std::filesystem::path(output).stem().string()));
-  DIFFRUN_RETURN_IF_ERROR(writeWeights(file, recipe, *composed.program, output, plan));
+  DIFFRUN_RETURN_IF_ERROR(writeWeights(files, recipe, *composed.program, output, plan));
   for (const std::string &decision : report.decisions)
     plan.set_decisions(plan.decisions() + decision + "\n");
   DIFFRUN_RETURN_IF_ERROR(writePlan(plan, output));

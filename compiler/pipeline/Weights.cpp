@@ -50,18 +50,19 @@ Result<std::string> bytesOf(const diffrun::SafetensorsReader &given, const std::
 
 } // namespace
 
-Status writeWeights(const ModelFile &file, const Recipe &recipe, ModuleOp program,
+Status writeWeights(ArrayRef<ModelFile> files, const Recipe &recipe, ModuleOp program,
                     const std::string &planPath, diffrun::proto::Plan &plan) {
-  std::optional<diffrun::SafetensorsReader> given;
-  if (recipe.weightsAreFile()) {
-    DIFFRUN_ASSIGN(given, diffrun::SafetensorsReader::open(recipe.weightsPath()));
-  }
-  std::map<std::string, const onnx::TensorProto *> tensors;
-  for (const auto &tensor : file.graph().initializer())
-    tensors[tensor.name()] = &tensor;
   std::vector<std::string> data; // what the entries point into
   std::vector<std::pair<std::string, diffrun::evaluate::TensorType>> described;
-  for (auto model : program.getOps<train::ModelOp>())
+  for (auto [description, file] : llvm::zip_equal(recipe.models, files)) {
+    std::optional<diffrun::SafetensorsReader> given;
+    if (description.weightsAreFile()) {
+      DIFFRUN_ASSIGN(given, diffrun::SafetensorsReader::open(recipe.pathOf(description.weights)));
+    }
+    std::map<std::string, const onnx::TensorProto *> tensors;
+    for (const auto &tensor : file.graph().initializer())
+      tensors[tensor.name()] = &tensor;
+    auto model = cast<train::ModelOp>(SymbolTable::lookupSymbolIn(program, description.name));
     for (auto parameter : model.getOps<train::ParameterOp>()) {
       std::string name = parameter.getSymName().str();
       DIFFRUN_ASSIGN(auto type, nn::evaluationType(parameter.getType()));
@@ -74,8 +75,9 @@ Status writeWeights(const ModelFile &file, const Recipe &recipe, ModuleOp progra
         DIFFRUN_ASSIGN(bytes, file.bytes(*tensors.at(name)));
       }
       data.push_back(std::move(bytes));
-      described.emplace_back(name, type);
+      described.emplace_back(files.size() > 1 ? description.name + "::" + name : name, type);
     }
+  }
   if (data.empty())
     return {};
   std::vector<diffrun::SafetensorsEntry> entries;

@@ -10,10 +10,13 @@
 namespace diffc {
 
 /// Writes NAME.safetensors beside the plan with every parameter that has data
-/// (of the model, or of the recipe's weights file) and notes it in `plan`;
-/// nothing where every parameter is drawn. Errors: InvalidInput naming file and
+/// (of its model, or of the recipe's weights file) and notes it in `plan`;
+/// nothing where every parameter is drawn. `files` are those of recipe.models.
+/// Tensors have the models' own names, in a program of several models
+/// MODEL::NAME. Errors: InvalidInput naming file and
 /// tensor; Machine where it cannot be written.
-diffrun::Status writeWeights(const ModelFile &file, const Recipe &recipe, mlir::ModuleOp program,
-                             const std::string &planPath, diffrun::proto::Plan &plan);
+diffrun::Status writeWeights(llvm::ArrayRef<ModelFile> files, const Recipe &recipe,
+                             mlir::ModuleOp program, const std::string &planPath,
+                             diffrun::proto::Plan &plan);
 
 } // namespace diffc

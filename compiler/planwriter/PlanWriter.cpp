@@ -62,7 +62,7 @@ public:
     int64_t arena = 0;
     for (auto entry : program.getOps<train::EntryOp>()) {
       proto::Entry &out = *plan.add_entries();
-      out.set_model("model");
+      out.set_model(modelOf(entry));
       DIFFRUN_RETURN_IF_ERROR(lowerEntry(entry, layout, out));
       arena = std::max(arena, out.arena_bytes());
     }
@@ -77,6 +77,12 @@ public:
   }
 
 private:
+  /// The model that an entry is about, as the recipe says.
+  std::string modelOf(train::EntryOp entry) const {
+    auto found = recipe.entries.find(entry.getSymName().str());
+    return found == recipe.entries.end() ? recipe.trained().name : found->second.model;
+  }
+
   /// Every slot that an entry reads or commits: parameters in the model's
   /// order, then counters.
   void makeSlots() {
@@ -87,16 +93,17 @@ private:
       for (auto [slot, state] : llvm::zip(commit.getSlots(), commit.getStates()))
         used.insert({slot, state.getType()});
     }
-    std::map<std::string, size_t> order;
+    std::map<std::pair<std::string, std::string>, size_t> order;
     for (auto model : program.getOps<train::ModelOp>())
       for (auto parameter : model.getOps<train::ParameterOp>())
-        order.emplace(parameter.getSymName().str(), order.size());
+        order.emplace(std::pair(model.getSymName().str(), parameter.getSymName().str()),
+                      order.size());
     SmallVector<std::pair<train::SlotAttr, Type>> sorted;
     for (auto &[slot, type] : used)
       sorted.emplace_back(cast<train::SlotAttr>(slot), type);
     auto rank = [&](train::SlotAttr slot) {
-      auto at = order.find(slot.getParameter().str());
-      return slot.getModel().empty() || at == order.end() ? order.size() : at->second;
+      auto at = order.find({slot.getModel().str(), slot.getParameter().str()});
+      return at == order.end() ? order.size() : at->second;
     };
     llvm::stable_sort(sorted, [&](auto &a, auto &b) { return rank(a.first) < rank(b.first); });
     int64_t offset = 0;

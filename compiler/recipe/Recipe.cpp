@@ -68,6 +68,100 @@ Status readOptimizer(YamlReader &in, OptimizerRecipe &optimizer) {
   return {};
 }
 
+Status readInputs(YamlReader &in, std::map<std::string, std::string> &inputs) {
+  static const std::vector<std::string> roles = {"clean", "noise", "noisy",  "timestep",
+                                                 "label", "text",  "target", "sample_weight"};
+  in.forEach([&](const std::string &name, YAML::Node value) {
+    std::string role = value.as<std::string>("");
+    if (std::find(roles.begin(), roles.end(), role) == roles.end())
+      return in.fail(value, in.path() + "." + name + ": unknown role \"" + role + "\"",
+                     "one of: " + fmt::format("{}", fmt::join(roles, ", ")));
+    inputs[name] = role;
+    return Status();
+  });
+  return {};
+}
+
+/// `model:` with weights and inputs at the top, or `models:` with a map each.
+Status readModels(YamlReader &in, Recipe &recipe) {
+  ModelRecipe only;
+  in.get("model", only.onnx);
+  in.get("weights", only.weights);
+  in.getMap("inputs", [&](YamlReader &inner) { return readInputs(inner, only.inputs); });
+  in.getMap("models", [&](YamlReader &inner) {
+    return inner.forEachMap([&](const std::string &name, YamlReader &entry) {
+      ModelRecipe model;
+      model.name = name;
+      entry.get("onnx", model.onnx);
+      entry.get("weights", model.weights);
+      entry.getMap("inputs", [&](YamlReader &roles) { return readInputs(roles, model.inputs); });
+      if (model.onnx.empty())
+        return Status::invalid(entry.path() + " needs onnx, the model's file");
+      recipe.models.push_back(model);
+      return Status();
+    });
+  });
+  std::string train;
+  in.get("train", train);
+  if (recipe.models.empty()) {
+    if (!train.empty())
+      return Status::invalid(recipe.path + ": train names one of models:, and there are none");
+    recipe.models.push_back(only);
+    return {};
+  }
+  if (!only.onnx.empty() || only.weights != "model" || !only.inputs.empty())
+    return Status::invalid(recipe.path + ": model, weights and inputs at the top are of a recipe "
+                                         "with one model",
+                           "give them within models:");
+  std::vector<std::string> names;
+  for (const ModelRecipe &model : recipe.models)
+    names.push_back(model.name);
+  if (train.empty() && names.size() == 1)
+    train = names.front();
+  auto found = std::find(names.begin(), names.end(), train);
+  if (found == names.end())
+    return Status::invalid(recipe.path + (train.empty()
+                                              ? ": several models need train: which one "
+                                                "the objective trains"
+                                              : ": train: there is no model \"" + train + "\""),
+                           "one of: " + fmt::format("{}", fmt::join(names, ", ")));
+  recipe.trainedIndex = static_cast<size_t>(found - names.begin());
+  return {};
+}
+
+/// eval and denoise are of the trained model; an entry of any other name runs
+/// the model that it names.
+Status readEntries(YamlReader &in, Recipe &recipe) {
+  return in.forEachMap([&](const std::string &name, YamlReader &entry) {
+    static const std::vector<std::string> ours = {"init", "step", "step_fed", "accumulate",
+                                                  "apply"};
+    EntryRecipe made;
+    made.batch = recipe.batch;
+    bool known = name == "eval" || name == "denoise";
+    std::vector<std::string> names;
+    for (const ModelRecipe &model : recipe.models)
+      names.push_back(model.name);
+    if (known)
+      made.model = recipe.trained().name;
+    else
+      entry.get("model", made.model, names);
+    entry.get("batch", made.batch, 1, kMany);
+    std::vector<std::string> allowed{"weight"};
+    for (size_t i = 0; i < recipe.emaDecays.size() && made.model == recipe.trained().name; ++i)
+      allowed.push_back("ema" + std::to_string(i));
+    entry.get("weights", made.weights, allowed);
+    DIFFRUN_RETURN_IF_ERROR(entry.finish());
+    if (std::find(ours.begin(), ours.end(), name) != ours.end())
+      return Status::invalid(entry.path() + ": this name is taken by an entry of every plan");
+    if (made.model.empty())
+      return Status::invalid(entry.path() + ": names no model",
+                             "known entries are eval and denoise; another one runs a model: "
+                             "{model: NAME, batch: N}");
+    recipe.entries[name] = made;
+    return Status();
+  });
+}
+
 Status check(const Recipe &recipe) {
   const ObjectiveRecipe &o = recipe.objective;
   auto wrong = [&](const std::string &what, const std::string &help) {
@@ -92,8 +186,8 @@ Status check(const Recipe &recipe) {
 
 } // namespace
 
-std::string Recipe::weightsPath() const {
-  return (std::filesystem::path(path).parent_path() / weights).string();
+std::string Recipe::pathOf(const std::string &name) const {
+  return (std::filesystem::path(path).parent_path() / name).string();
 }
 
 bool matchesPattern(const std::string &pattern, const std::string &name) {
@@ -127,22 +221,7 @@ Result<Recipe> parseRecipe(const std::string &text, const std::string &path) {
   if (root.IsNull())
     root = YAML::Node(YAML::NodeType::Map);
   YamlReader in(root, path, "");
-  in.get("model", recipe.model);
-  in.get("weights", recipe.weights);
-  in.getMap("inputs", [&](YamlReader &inner) {
-    static const std::vector<std::string> roles = {"clean", "noise", "noisy",  "timestep",
-                                                   "label", "text",  "target", "sample_weight"};
-    inner.forEach([&](const std::string &name, YAML::Node value) {
-      std::string role = value.as<std::string>("");
-      if (std::find(roles.begin(), roles.end(), role) == roles.end())
-        return inner.fail(value, "inputs." + name + ": unknown role \"" + role + "\"",
-                          "one of: clean, noise, noisy, timestep, label, text, target, "
-                          "sample_weight");
-      recipe.inputs[name] = role;
-      return Status();
-    });
-    return Status();
-  });
+  DIFFRUN_RETURN_IF_ERROR(readModels(in, recipe));
   in.get("batch", recipe.batch, 1, kMany);
   in.get("accumulate", recipe.accumulate, 1, kMany);
   in.getMap("objective", [&](YamlReader &inner) { return readObjective(inner, recipe.objective); });
@@ -152,21 +231,7 @@ Result<Recipe> parseRecipe(const std::string &text, const std::string &path) {
     inner.get("warmup", recipe.emaWarmup);
     return Status();
   });
-  in.getMap("entries", [&](YamlReader &inner) {
-    for (const char *name : {"eval", "denoise"})
-      inner.getMap(name, [&](YamlReader &entry) {
-        EntryRecipe made;
-        made.batch = recipe.batch;
-        entry.get("batch", made.batch, 1, kMany);
-        std::vector<std::string> allowed{"weight"};
-        for (size_t i = 0; i < recipe.emaDecays.size(); ++i)
-          allowed.push_back("ema" + std::to_string(i));
-        entry.get("weights", made.weights, allowed);
-        recipe.entries[name] = made;
-        return Status();
-      });
-    return Status();
-  });
+  in.getMap("entries", [&](YamlReader &inner) { return readEntries(inner, recipe); });
   in.only("precision", {"f32"});
   in.get("threads", recipe.threads, 1, 1024);
   in.get("trainable", recipe.trainable);

@@ -43,32 +43,42 @@ struct OptimizerRecipe {
   std::vector<ParameterGroup> groups;
 };
 
+struct ModelRecipe {
+  std::string name = "model";                ///< in symbols: @name::@parameter
+  std::string onnx;                          ///< relative to the recipe; empty: the command line's
+  std::string weights = "model";             ///< model | init | FILE.safetensors
+  std::map<std::string, std::string> inputs; ///< graph input -> role
+
+  /// Whether `weights` names a file (relative to the recipe).
+  bool weightsAreFile() const { return weights != "model" && weights != "init"; }
+};
+
 struct EntryRecipe {
+  std::string model; ///< whose output it is
   int64_t batch = 0;
   std::string weights = "weight"; ///< weight | ema0 | ema1 ...
 };
 
 struct Recipe {
-  std::string path; ///< for messages
-  std::string text; ///< as given
-  std::string model;
-  std::string weights = "model";             ///< model | init | FILE.safetensors
-  std::map<std::string, std::string> inputs; ///< graph input -> role
+  std::string path;                ///< for messages
+  std::string text;                ///< as given
+  std::vector<ModelRecipe> models; ///< at least one
+  size_t trainedIndex = 0;         ///< which of them the objective trains; the others are frozen
   int64_t batch = 1, accumulate = 1;
   ObjectiveRecipe objective;
   OptimizerRecipe optimizer;
   std::vector<double> emaDecays;
   bool emaWarmup = true;
-  std::map<std::string, EntryRecipe> entries; ///< eval, denoise
+  std::map<std::string, EntryRecipe> entries; ///< eval, denoise, and others of any name
   int64_t threads = 0;                        ///< 0: this machine's cores
   std::vector<std::string> trainable = {"*"};
   int64_t seed = 0;
   std::map<std::string, int64_t> dimensions; ///< symbolic dimensions beside the batch
 
-  /// Whether `weights` names a file, and that file's path (relative to the
-  /// recipe).
-  bool weightsAreFile() const { return weights != "model" && weights != "init"; }
-  std::string weightsPath() const;
+  ModelRecipe &trained() { return models[trainedIndex]; }
+  const ModelRecipe &trained() const { return models[trainedIndex]; }
+  /// A file that the recipe names: relative to the recipe's own folder.
+  std::string pathOf(const std::string &name) const;
 };
 
 /// Parses a recipe. Errors (InvalidInput) name file, line, key, and the

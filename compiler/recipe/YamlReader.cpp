@@ -174,6 +174,16 @@ void YamlReader::forEach(const std::function<Status(const std::string &, YAML::N
     note(read(pair.first.as<std::string>(""), pair.second));
 }
 
+Status
+YamlReader::forEachMap(const std::function<Status(const std::string &, YamlReader &)> &read) {
+  forEach([&](const std::string &name, YAML::Node value) {
+    YamlReader inner(value, file, full(name));
+    DIFFRUN_RETURN_IF_ERROR(read(name, inner));
+    return inner.finish();
+  });
+  return first;
+}
+
 void YamlReader::only(const std::string &key, std::vector<std::string> values) {
   YAML::Node at = find(key);
   std::string text;

@@ -28,6 +28,9 @@ public:
   void getList(const std::string &key, const std::function<diffrun::Status(YamlReader &)> &read);
   /// Each key of this map with its node, whatever it is called.
   void forEach(const std::function<diffrun::Status(const std::string &, YAML::Node)> &read);
+  /// The same where each value is itself a map to be read strictly.
+  diffrun::Status
+  forEachMap(const std::function<diffrun::Status(const std::string &, YamlReader &)> &read);
   /// A key that is known but does nothing yet: only these values are taken.
   void only(const std::string &key, std::vector<std::string> values);
 

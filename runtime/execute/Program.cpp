@@ -211,6 +211,11 @@ Status Program::loadWeights() {
     if (checksum != plan.weights().checksum())
       return Status::invalid(path + ": is not the file that the plan was compiled with", kHelp);
   }
+  // Names need their model's where there are several.
+  std::set<std::string> models;
+  for (const proto::Slot &slot : plan.slots())
+    if (!slot.model().empty())
+      models.insert(slot.model());
   std::set<uint32_t> drawn;
   if (const proto::Entry *init = loaded.findEntry("init"))
     for (const proto::SlotUse &use : init->commits())
@@ -219,10 +224,12 @@ Status Program::loadWeights() {
     const proto::Slot &slot = plan.slots(i);
     if (slot.model().empty() || slot.role() != "weight")
       continue;
-    const SafetensorsView *view = reader.find(slot.parameter());
+    std::string name =
+        models.size() > 1 ? slot.model() + "::" + slot.parameter() : slot.parameter();
+    const SafetensorsView *view = reader.find(name);
     if (!view && drawn.count(static_cast<uint32_t>(i)))
       continue;
-    std::string tensor = path + ": tensor \"" + slot.parameter() + "\"";
+    std::string tensor = path + ": tensor \"" + name + "\"";
     if (!view)
       return Status::invalid(tensor + " is missing", kHelp);
     if (std::vector<int64_t>(slot.type().shape().begin(), slot.type().shape().end()) !=

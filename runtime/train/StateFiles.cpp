@@ -1,6 +1,7 @@
 #include "runtime/train/StateFiles.h"
 
 #include <cstring>
+#include <set>
 
 namespace diffrun {
 namespace {
@@ -35,14 +36,28 @@ std::pair<std::string, std::string> placeOf(const std::string &role) {
 
 bool isCounter(const proto::Slot &slot) { return slot.model().empty(); }
 
+/// The models whose state a checkpoint holds: those of which something is
+/// trained, or all where nothing is.
+std::set<std::string> keptModels(const proto::Plan &plan) {
+  std::set<std::string> trained, all;
+  for (const proto::Slot &slot : plan.slots())
+    if (!isCounter(slot)) {
+      all.insert(slot.model());
+      if (slot.trainable())
+        trained.insert(slot.model());
+    }
+  return trained.empty() ? all : trained;
+}
+
 } // namespace
 
 std::vector<CheckpointTensor> tensorsOf(const Program &program) {
   std::vector<CheckpointTensor> tensors;
   const proto::Plan &plan = program.plan().plan();
+  const std::set<std::string> kept = keptModels(plan);
   for (int i = 0; i < plan.slots_size(); ++i) {
     const proto::Slot &slot = plan.slots(i);
-    if (isCounter(slot))
+    if (!kept.count(slot.model()))
       continue;
     auto [file, prefix] = placeOf(slot.role());
     tensors.push_back({file,
@@ -70,9 +85,10 @@ Status restoreRole(Program &program, const std::string &path, const std::string 
                    const std::string &role) {
   DIFFRUN_ASSIGN(auto reader, SafetensorsReader::open(path));
   const proto::Plan &plan = program.plan().plan();
+  const std::set<std::string> kept = keptModels(plan);
   for (int i = 0; i < plan.slots_size(); ++i) {
     const proto::Slot &slot = plan.slots(i);
-    if (isCounter(slot) || slot.role() != role)
+    if (!kept.count(slot.model()) || slot.role() != role)
       continue;
     const SafetensorsView *view = reader.find(prefix + slot.parameter());
     if (!view)

@@ -34,7 +34,24 @@ seed: 7
   EXPECT_EQ(recipe->emaDecays, (std::vector<double>{0.9, 0.999}));
   EXPECT_FALSE(recipe->emaWarmup);
   EXPECT_EQ(recipe->entries.at("denoise").weights, "ema1");
-  EXPECT_EQ(recipe->inputs.at("t"), "timestep");
+  EXPECT_EQ(recipe->trained().inputs.at("t"), "timestep");
+}
+
+TEST(Recipe, SeveralModels) {
+  auto recipe = parseRecipe(R"(
+models:
+  vae: {onnx: v.onnx, weights: v.safetensors}
+  unet: {onnx: u.onnx, inputs: {sample: noisy}}
+train: unet
+entries: {encode: {model: vae, batch: 8}, denoise: {batch: 2}}
+)",
+                            "dir/r.yaml");
+  ASSERT_TRUE(recipe.ok()) << recipe.status().message();
+  EXPECT_EQ(recipe->models.size(), 2u);
+  EXPECT_EQ(recipe->trained().name, "unet");
+  EXPECT_EQ(recipe->entries.at("encode").model, "vae");
+  EXPECT_EQ(recipe->entries.at("denoise").model, "unet");
+  EXPECT_EQ(recipe->pathOf(recipe->models[0].weights), "dir/v.safetensors");
 }
 
 TEST(Recipe, ErrorsNameKeyLineAndWayOut) {
@@ -53,6 +70,13 @@ TEST(Recipe, ErrorsNameKeyLineAndWayOut) {
            Case{"- a", "must be a map", ""},
            Case{"objective: {label_dropout: 0.1}", "needs objective.null_label", ""},
            Case{"objective: {predict: flow}", "go together", ""},
+           Case{"models: {a: {onnx: a.onnx}, b: {onnx: b.onnx}}", "need train", "a, b"},
+           Case{"models: {a: {onnx: a.onnx}}\ntrain: c", "no model \"c\"", "a"},
+           Case{"models: {a: {onyx: a.onnx}}", "models.a", ""},
+           Case{"model: m.onnx\nmodels: {a: {onnx: a.onnx}}", "at the top", "within models"},
+           Case{"entries: {evla: {batch: 5}}", "entries.evla: names no model", "eval and denoise"},
+           Case{"entries: {step: {batch: 5}}", "entries.step: this name is taken", ""},
+           Case{"entries: {encode: {model: vae}}", "vae is not supported", "model"},
            Case{"entries: {denoise: {weights: ema0}}", "ema0 is not supported", "weight"},
        }) {
     auto recipe = parseRecipe(c.text, "r.yaml");

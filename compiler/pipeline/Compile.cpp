@@ -2,7 +2,9 @@
 
 #include "compiler/compose/Compose.h"
 #include "compiler/pipeline/Weights.h"
+#include "compiler/planwriter/Lowering.h"
 #include "compiler/planwriter/PlanWriter.h"
+#include "compiler/planwriter/Translation.h"
 #include "passes/fusion/Passes.h"
 
 #include <fmt/format.h>
@@ -96,9 +98,9 @@ Result<CompileReport> compile(const CompileOptions &options) {
     report.ir = printed(*composed.program);
     return report;
   }
-  if (!options.stopAfter.empty())
+  if (!options.stopAfter.empty() && options.stopAfter != "plan")
     return Status::usage("--stop-after " + options.stopAfter + " is no phase",
-                         "one of: compose, fuse");
+                         "one of: compose, fuse, plan");
 
   std::string output = options.output;
   if (output.empty())
@@ -106,8 +108,13 @@ Result<CompileReport> compile(const CompileOptions &options) {
   int64_t team =
       recipe.threads ? recipe.threads : std::max<int64_t>(1, std::thread::hardware_concurrency());
   report.decisions.push_back(fmt::format("target cpu:{}, {} threads", target.level, team));
-  DIFFRUN_ASSIGN(auto plan, makePlan(*composed.program, recipe, target, team,
-                                     std::filesystem::path(output).stem().string()));
+  DIFFRUN_ASSIGN(PlanParts parts, lowerToPlan(*composed.program, recipe, target, team,
+                                              std::filesystem::path(output).stem().string()));
+  if (options.stopAfter == "plan") {
+    report.ir = printed(*parts.module);
+    return report;
+  }
+  DIFFRUN_ASSIGN(auto plan, toProto(parts.program(), std::move(parts.blobs)));
   DIFFRUN_RETURN_IF_ERROR(writeWeights(files, recipe, *composed.program, output, plan));
   for (const std::string &decision : report.decisions)
     plan.set_decisions(plan.decisions() + decision + "\n");

@@ -15,7 +15,7 @@ struct CompileOptions {
   std::string output;         ///< NAME.plan; empty: the model's name with .plan
   std::string target = "cpu"; ///< cpu[:LEVEL]
   std::string weights;        ///< overrides the recipe's; empty: the recipe's
-  std::string stopAfter;      ///< "compose", "fuse": print that phase's IR and stop
+  std::string stopAfter;      ///< "compose", "fuse", "plan": print that phase's IR and stop
   bool fuse = true;
 };
 

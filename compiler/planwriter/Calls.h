@@ -2,14 +2,13 @@
 #pragma once
 
 #include "dialects/nn/IR/NnDialect.h"
+#include "dialects/plan/IR/PlanDialect.h"
 #include "runtime/core/Status.h"
-#include "runtime/plan/plan.pb.h"
 
 namespace diffc {
 
-/// Fills the kind of `op` (matmul, convolution, draw), its scratch needs and
-/// FLOPs from the call's body. Errors: Internal for a body that no library
-/// call computes.
-diffrun::Status describeCall(nn::CallOp call, diffrun::proto::Op &op);
+/// Makes the plan's operation (matmul, convolution, draw) of a call's body, with
+/// the body's FLOPs. Errors: Internal for a body that no library call computes.
+diffrun::Status lowerCall(nn::CallOp call, plan::StepParts parts, mlir::OpBuilder &builder);
 
 } // namespace diffc

@@ -3,6 +3,7 @@
 #include "compiler/planwriter/Calls.h"
 #include "compiler/planwriter/ProgramProto.h"
 #include "dialects/nn/IR/Builders.h"
+#include "dialects/nn/IR/Evaluation.h"
 #include "passes/memory/OffsetPlanner.h"
 
 using namespace mlir;
@@ -12,8 +13,6 @@ namespace proto = diffrun::proto;
 
 namespace diffc {
 namespace {
-
-constexpr int64_t kAlignment = 64;
 
 std::string locationText(Location loc) {
   std::string text;
@@ -33,11 +32,12 @@ std::string locationText(Location loc) {
 
 class EntryLowering {
 public:
-  EntryLowering(train::EntryOp entry, ProgramLayout &layout, proto::Entry &out)
-      : entry(entry), block(entry.getBody().front()), layout(layout), out(out) {}
+  EntryLowering(train::EntryOp entry, ProgramLayout &layout, plan::EntryOp out,
+                proto::Program &program)
+      : entry(entry), block(entry.getBody().front()), layout(layout), out(out), program(program),
+        builder(OpBuilder::atBlockEnd(&out.getBody().emplaceBlock())) {}
 
   Status run() {
-    out.set_name(entry.getSymName().str());
     for (Operation &op : block)
       if (isa<nn::KernelOp, nn::CallOp>(op))
         position[&op] = static_cast<int64_t>(position.size());
@@ -45,10 +45,12 @@ public:
     DIFFRUN_RETURN_IF_ERROR(analyze());
     DIFFRUN_RETURN_IF_ERROR(makeStorages());
     placeArena();
-    DIFFRUN_RETURN_IF_ERROR(writeInputs());
-    DIFFRUN_RETURN_IF_ERROR(writeOps());
-    DIFFRUN_RETURN_IF_ERROR(writeCommit());
-    writeProgram(graph.graph(), *out.mutable_program());
+    DIFFRUN_RETURN_IF_ERROR(makeInputs());
+    DIFFRUN_RETURN_IF_ERROR(makeSteps());
+    DIFFRUN_RETURN_IF_ERROR(makeCommit());
+    out.setNumValues(graph.graph().values.size());
+    out.setNumNodes(graph.graph().nodes.size());
+    writeProgram(graph.graph(), program);
     return {};
   }
 
@@ -56,8 +58,8 @@ private:
   /// Where a value's bytes are: a fixed place, or one in the arena to be found.
   struct Storage {
     bool fixed = false;
-    proto::Buffer buffer; ///< of fixed ones
-    Lifetime life;        ///< of the others
+    plan::BufferAttr buffer; ///< of fixed ones at once, of the others once they are placed
+    Lifetime life;           ///< of the others
   };
 
   static Value rootOf(Value value) {
@@ -105,17 +107,14 @@ private:
     storages.push_back(storage);
     return static_cast<int64_t>(storages.size()) - 1;
   }
-  int64_t fixedStorage(const proto::Buffer &buffer) {
+  int64_t fixedStorage(plan::BufferAttr buffer) {
     Storage storage;
     storage.fixed = true;
     storage.buffer = buffer;
     storages.push_back(storage);
     return static_cast<int64_t>(storages.size()) - 1;
   }
-  const proto::Buffer &slotBuffer(train::SlotAttr slot) {
-    return layout.plan->slots(static_cast<int>(layout.slots.at(ProgramLayout::slotKey(slot))))
-        .buffer();
-  }
+  plan::BufferAttr slotBuffer(train::SlotAttr slot) { return layout.slots.lookup(slot); }
 
   Status makeStorages() {
     for (BlockArgument argument : block.getArguments())
@@ -221,56 +220,50 @@ private:
         lives.push_back(storages[i].life);
         which.push_back(i);
       }
-    Placement placement = LargestFirstPlanner().place(lives, kAlignment);
-    for (size_t k = 0; k < which.size(); ++k) {
-      proto::Buffer &buffer = storages[which[k]].buffer;
-      buffer.set_space(ProgramLayout::kArena);
-      buffer.set_offset(placement.offsets[k]);
-      buffer.set_bytes(lives[k].bytes);
-    }
-    out.set_arena_bytes(placement.bytes);
+    Placement placement = LargestFirstPlanner().place(lives, plan::kAlignment);
+    for (size_t k = 0; k < which.size(); ++k)
+      storages[which[k]].buffer = plan::BufferAttr::get(builder.getContext(), layout.arena,
+                                                        placement.offsets[k], lives[k].bytes);
+    out.setArenaBytes(placement.bytes);
   }
 
-  proto::Buffer bufferOf(Value value) {
-    proto::Buffer buffer = storages[storageOf.lookup(rootOf(value))].buffer;
-    buffer.set_bytes(nn::byteSize(value.getType()));
-    return buffer;
+  plan::BufferAttr bufferOf(Value value) {
+    plan::BufferAttr buffer = storages[storageOf.lookup(rootOf(value))].buffer;
+    return plan::BufferAttr::get(builder.getContext(), buffer.getSpace(), buffer.getOffset(),
+                                 nn::byteSize(value.getType()));
   }
 
   Result<int64_t> number(Value value) { return graph.number(value); }
 
-  Status writeInputs() {
+  Status makeInputs() {
     for (unsigned i = 0; i < block.getNumArguments(); ++i) {
       Value argument = block.getArgument(i);
-      proto::Input &input = *out.add_inputs();
-      if (auto scalar = entry.getArgAttrOfType<StringAttr>(i, train::kScalarAttr)) {
-        input.set_name(scalar.str());
-        input.set_scalar(true);
-        input.set_initial(
-            entry.getArgAttrOfType<FloatAttr>(i, train::kInitialAttr).getValueAsDouble());
-      } else {
-        std::string role = entry.getArgAttrOfType<StringAttr>(i, train::kRoleAttr).str();
-        input.set_name(role);
-        input.set_role(role);
-        if (role == "sample_weight" || role == "clean" || role == "noisy")
-          out.set_batch(nn::tensorType(argument).getDimSize(0));
-      }
-      *input.mutable_type() = protoType(argument.getType());
-      *input.mutable_buffer() = bufferOf(argument);
       DIFFRUN_ASSIGN(int64_t id, number(argument));
-      out.add_input_values(id);
+      StringAttr name, role;
+      FloatAttr initial;
+      if (auto scalar = entry.getArgAttrOfType<StringAttr>(i, train::kScalarAttr)) {
+        name = scalar;
+        auto given = entry.getArgAttrOfType<FloatAttr>(i, train::kInitialAttr);
+        initial = builder.getF64FloatAttr(given.getValueAsDouble());
+      } else {
+        name = role = entry.getArgAttrOfType<StringAttr>(i, train::kRoleAttr);
+        if (StringRef word = role.getValue();
+            word == "sample_weight" || word == "clean" || word == "noisy")
+          out.setBatch(nn::tensorType(argument).getDimSize(0));
+      }
+      builder.create<plan::InputOp>(argument.getLoc(), name, role, initial,
+                                    builder.getI64IntegerAttr(id), bufferOf(argument),
+                                    TypeAttr::get(argument.getType()));
     }
     for (Operation &op : block)
       if (auto read = dyn_cast<train::ReadOp>(op)) {
-        proto::SlotUse &use = *out.add_reads();
-        use.set_slot(layout.slots.at(ProgramLayout::slotKey(read.getSlot())));
         DIFFRUN_ASSIGN(int64_t id, number(read.getResult()));
-        use.set_value(id);
+        builder.create<plan::ReadOp>(op.getLoc(), planSlot(read.getSlot()), id);
       }
     return {};
   }
 
-  Status writeOps() {
+  Status makeSteps() {
     for (Operation &op : block) {
       if (isa<train::ReadOp, train::CommitOp>(op))
         continue;
@@ -278,86 +271,92 @@ private:
       DIFFRUN_RETURN_IF_ERROR(graph.append(&op));
       if (!position.count(&op))
         continue;
-      proto::Op &step = *out.add_ops();
-      step.set_first_node(first);
-      step.set_node_count(static_cast<int64_t>(graph.graph().nodes.size()) - first);
-      step.set_location(locationText(op.getLoc()));
+      plan::StepParts step;
+      step.firstNode = first;
+      step.nodeCount = static_cast<int64_t>(graph.graph().nodes.size()) - first;
+      step.location = locationText(op.getLoc());
       for (Value operand : op.getOperands()) {
-        *step.add_operands() = bufferOf(operand);
+        step.inputs.push_back(bufferOf(operand));
         DIFFRUN_ASSIGN(int64_t id, number(operand));
-        step.add_operand_values(id);
+        step.inputValues.push_back(id);
       }
       for (Value result : op.getResults()) {
-        *step.add_results() = bufferOf(result);
+        step.outputs.push_back(bufferOf(result));
         DIFFRUN_ASSIGN(int64_t id, number(result));
-        step.add_result_values(id);
+        step.outputValues.push_back(id);
       }
       if (auto kernel = dyn_cast<nn::KernelOp>(op)) {
         const KernelInfo &info = infos[&op];
-        step.set_label(kernel.getLabel().str());
-        step.mutable_launch()->set_symbol(layout.symbolOf(kernel, info));
-        step.mutable_launch()->set_chunks(info.chunks);
-        step.set_bytes_read(info.bytesRead);
-        step.set_bytes_written(info.bytesWritten);
-        step.set_flops(info.flops);
+        step.label = kernel.getLabel().str();
+        step.bytesRead = info.bytesRead;
+        step.bytesWritten = info.bytesWritten;
+        step.flops = info.flops;
+        auto symbol = FlatSymbolRefAttr::get(builder.getContext(), layout.symbolOf(kernel, info));
+        plan::createStep<plan::LaunchOp>(
+            builder, step,
+            {builder.getNamedAttr("kernel", symbol),
+             builder.getNamedAttr("chunks", builder.getI64IntegerAttr(info.chunks))});
       } else {
         auto call = cast<nn::CallOp>(op);
-        step.set_label(call.getLabel().str());
-        step.set_bytes_read(nn::totalBytes(op.getOperandTypes()));
-        step.set_bytes_written(nn::totalBytes(op.getResultTypes()));
-        DIFFRUN_RETURN_IF_ERROR(describeCall(call, step));
+        step.label = call.getLabel().str();
+        step.bytesRead = nn::totalBytes(op.getOperandTypes());
+        step.bytesWritten = nn::totalBytes(op.getResultTypes());
+        DIFFRUN_RETURN_IF_ERROR(lowerCall(call, step, builder));
       }
-      if (auto why = op.getAttrOfType<StringAttr>("nn.unfused")) {
-        proto::Remark &remark = *layout.plan->add_remarks();
-        remark.set_kind("not fused");
-        remark.set_location(out.name() + ": " + step.label() + " (" + step.location() + ")");
-        remark.set_text(why.str());
-      }
+      if (auto why = op.getAttrOfType<StringAttr>("nn.unfused"))
+        layout.remarks.push_back(
+            {"not fused", entry.getSymName().str() + ": " + step.label + " (" + step.location + ")",
+             why.str()});
     }
     return {};
   }
 
-  static bool sameRange(const proto::Buffer &a, const proto::Buffer &b) {
-    return a.space() == b.space() && a.offset() == b.offset();
+  static bool sameRange(plan::BufferAttr a, plan::BufferAttr b) {
+    return a.getSpace() == b.getSpace() && a.getOffset() == b.getOffset();
   }
 
   /// Outputs where their values are; states that were not written in place are
   /// copied, after everything else.
-  Status writeCommit() {
-    for (auto [name, value] : llvm::zip(commit().getNames(), commit().getOutputs())) {
-      proto::Output &output = *out.add_outputs();
-      output.set_name(cast<StringAttr>(name).str());
-      *output.mutable_type() = protoType(value.getType());
-      *output.mutable_buffer() = bufferOf(value);
+  Status makeCommit() {
+    SmallVector<int64_t> outputs;
+    for (Value value : commit().getOutputs()) {
       DIFFRUN_ASSIGN(int64_t id, number(value));
-      out.add_output_values(id);
+      outputs.push_back(id);
     }
-    for (auto [slotAttr, state] : llvm::zip(commit().getSlots(), commit().getStates())) {
-      auto slot = cast<train::SlotAttr>(slotAttr);
-      proto::SlotUse &use = *out.add_commits();
-      use.set_slot(layout.slots.at(ProgramLayout::slotKey(slot)));
+    SmallVector<int64_t> states;
+    for (auto [slot, state] : llvm::zip(commit().getSlots(), commit().getStates())) {
       DIFFRUN_ASSIGN(int64_t id, number(state));
-      use.set_value(id);
-      proto::Buffer from = bufferOf(state), to = slotBuffer(slot);
-      if (sameRange(from, to))
-        continue;
-      if (from.space() == ProgramLayout::kState)
-        for (Attribute other : commit().getSlots())
-          if (sameRange(slotBuffer(cast<train::SlotAttr>(other)), from) && !written.count(slot) &&
-              !holdsNewValue(cast<train::SlotAttr>(other)))
-            return Status::internal("state " + slot.getParameter().str() +
-                                    " is copied from state that changes in the same entry");
-      proto::Op &copy = *out.add_ops();
-      copy.mutable_copy();
-      copy.set_label("copy");
-      copy.set_location(slot.getParameter().str() + "/" + slot.getRole().str());
-      *copy.add_operands() = from;
-      *copy.add_results() = to;
-      copy.add_operand_values(id);
-      copy.add_result_values(id);
-      copy.set_bytes_read(from.bytes());
-      copy.set_bytes_written(to.bytes());
+      states.push_back(id);
+      DIFFRUN_RETURN_IF_ERROR(copyToSlot(cast<train::SlotAttr>(slot), state, id));
     }
+    for (auto [name, value, id] : llvm::zip(commit().getNames(), commit().getOutputs(), outputs))
+      builder.create<plan::OutputOp>(value.getLoc(), cast<StringAttr>(name).getValue(), id,
+                                     bufferOf(value), nn::tensorType(value));
+    for (auto [slot, id] : llvm::zip(commit().getSlots(), states))
+      builder.create<plan::CommitOp>(commit().getLoc(), planSlot(cast<train::SlotAttr>(slot)), id);
+    return {};
+  }
+
+  /// The copy of a new state into its slot, unless it is there already.
+  Status copyToSlot(train::SlotAttr slot, Value state, int64_t id) {
+    plan::BufferAttr from = bufferOf(state), to = slotBuffer(slot);
+    if (sameRange(from, to))
+      return {};
+    if (from.getSpace() == layout.state)
+      for (Attribute other : commit().getSlots())
+        if (sameRange(slotBuffer(cast<train::SlotAttr>(other)), from) && !written.count(slot) &&
+            !holdsNewValue(cast<train::SlotAttr>(other)))
+          return Status::internal("state " + slot.getParameter().str() +
+                                  " is copied from state that changes in the same entry");
+    plan::StepParts copy;
+    copy.label = "copy";
+    copy.location = slot.getParameter().str() + "/" + slot.getRole().str();
+    copy.inputs = {from};
+    copy.outputs = {to};
+    copy.inputValues = copy.outputValues = {id};
+    copy.bytesRead = from.getBytes();
+    copy.bytesWritten = to.getBytes();
+    plan::createStep<plan::CopyOp>(builder, copy);
     return {};
   }
 
@@ -368,7 +367,9 @@ private:
   train::EntryOp entry;
   Block &block;
   ProgramLayout &layout;
-  proto::Entry &out;
+  plan::EntryOp out;
+  proto::Program &program;
+  OpBuilder builder;                       ///< at the end of `out`
   DenseMap<Operation *, int64_t> position; ///< step of each kernel and call
   int64_t last = 0;                        ///< the commit's step
   DenseMap<Operation *, KernelInfo> infos;
@@ -381,17 +382,16 @@ private:
 
 } // namespace
 
-Status lowerEntry(train::EntryOp entry, ProgramLayout &layout, proto::Entry &out) {
-  return EntryLowering(entry, layout, out).run().withContext("entry " + entry.getSymName().str());
+Status lowerEntry(train::EntryOp entry, ProgramLayout &layout, plan::EntryOp out,
+                  proto::Program &program) {
+  return EntryLowering(entry, layout, out, program)
+      .run()
+      .withContext("entry " + entry.getSymName().str());
 }
 
-proto::TensorType protoType(Type type) {
-  proto::TensorType result;
-  auto known = nn::evaluationType(type);
-  result.set_dtype(static_cast<proto::DType>(known->dtype));
-  for (int64_t extent : known->shape)
-    result.add_shape(extent);
-  return result;
+plan::SlotNameAttr planSlot(train::SlotAttr slot) {
+  return plan::SlotNameAttr::get(slot.getContext(), slot.getModel(), slot.getParameter(),
+                                 slot.getRole());
 }
 
 } // namespace diffc

@@ -2,38 +2,37 @@
 #pragma once
 
 #include "compiler/codegen/KernelInfo.h"
-#include "dialects/nn/IR/Evaluation.h"
+#include "dialects/plan/IR/PlanDialect.h"
 #include "dialects/train/IR/TrainDialect.h"
 #include "runtime/core/Status.h"
 #include "runtime/plan/plan.pb.h"
 
 #include <functional>
-#include <map>
 
 namespace diffc {
+
+struct Remark {
+  std::string kind, location, text;
+};
 
 /// What all entries of a program share: state and constants, kernels by
 /// signature.
 struct ProgramLayout {
-  diffrun::proto::Plan *plan = nullptr;
-  enum Space : uint32_t { kState = 0, kConstants = 1, kArena = 2 };
-
-  /// The slot's index in the plan.
-  std::map<std::string, uint32_t> slots;
+  mlir::FlatSymbolRefAttr state, arena;                    ///< spaces
+  llvm::DenseMap<mlir::Attribute, plan::BufferAttr> slots; ///< by train::SlotAttr
   /// Symbol of a kernel; the same for equal signatures.
   std::function<std::string(nn::KernelOp, const KernelInfo &)> symbolOf;
   /// A place in the constants' space; equal constants share it.
-  std::function<diffrun::proto::Buffer(mlir::DenseElementsAttr)> constantAt;
-
-  static std::string slotKey(train::SlotAttr slot) {
-    return (slot.getModel() + "\n" + slot.getParameter() + "\n" + slot.getRole()).str();
-  }
+  std::function<plan::BufferAttr(mlir::DenseElementsAttr)> constantAt;
+  std::vector<Remark> remarks;
 };
 
-/// Lowers `entry`, whose body fusion has left, into `out`. Errors: Internal.
-diffrun::Status lowerEntry(train::EntryOp entry, ProgramLayout &layout, diffrun::proto::Entry &out);
+/// Lowers `entry`, whose body fusion has left, into the new `out`; `program`
+/// becomes its nn program. Errors: Internal.
+diffrun::Status lowerEntry(train::EntryOp entry, ProgramLayout &layout, plan::EntryOp out,
+                           diffrun::proto::Program &program);
 
-/// Conversions shared with the program's lowering.
-diffrun::proto::TensorType protoType(mlir::Type type);
+/// The same slot in the plan's words.
+plan::SlotNameAttr planSlot(train::SlotAttr slot);
 
 } // namespace diffc

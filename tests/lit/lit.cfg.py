@@ -9,3 +9,5 @@ config.suffixes = [".mlir"]
 config.test_source_root = os.path.dirname(__file__)
 config.environment["PATH"] = os.pathsep.join(
     [config.diffc_tools, config.llvm_tools, config.environment.get("PATH", "")])
+config.substitutions.append(
+    ("%models", os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "models")))

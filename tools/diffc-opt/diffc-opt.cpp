@@ -1,5 +1,6 @@
 // diffc-opt: runs the project's passes on IR files.
 #include "dialects/nn/IR/NnDialect.h"
+#include "dialects/plan/IR/PlanDialect.h"
 #include "dialects/train/IR/TrainDialect.h"
 #include "passes/attention/Passes.h"
 #include "passes/autodiff/Passes.h"
@@ -12,7 +13,8 @@
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<diffc::nn::NnDialect, diffc::train::TrainDialect, mlir::func::FuncDialect>();
+  registry.insert<diffc::nn::NnDialect, diffc::train::TrainDialect, diffc::plan::PlanDialect,
+                  mlir::func::FuncDialect>();
   diffc::registerRaisePasses();
   diffc::registerAttentionPasses();
   diffc::registerAutodiffPasses();

@@ -1,6 +1,7 @@
 // diffc: the compiler's command line.
 #include "compiler/import/Importer.h"
 #include "compiler/pipeline/Compile.h"
+#include "compiler/planwriter/Translation.h"
 #include "compiler/report/Report.h"
 #include "dialects/nn/IR/NnDialect.h"
 #include "dialects/train/IR/TrainDialect.h"
@@ -100,12 +101,21 @@ void addCompileOptions(CLI::App &app, CompileOptions &options) {
   app.add_option("--target", options.target, "cpu[:avx2|avx512|avx512bf16|amx]")
       ->capture_default_str();
   app.add_option("--weights", options.weights, "model | init | FILE.safetensors");
-  app.add_option("--stop-after", options.stopAfter, "print the IR after a phase: compose, fuse");
+  app.add_option("--stop-after", options.stopAfter,
+                 "print the IR after a phase: compose, fuse, plan");
   app.add_flag("!--no-fuse", options.fuse, "one kernel per operator");
 }
 
-Status runInspect(const std::string &path, const ReportOptions &options) {
+Status runInspect(const std::string &path, const ReportOptions &options, bool emitIr) {
   DIFFRUN_ASSIGN(auto plan, diffrun::LoadedPlan::open(path));
+  if (emitIr) {
+    mlir::MLIRContext context;
+    auto parts = fromProto(plan.plan(), context);
+    if (!parts)
+      return parts.status().withContext(path);
+    llvm::outs() << **parts->module << '\n';
+    return {};
+  }
   fmt::print("{}", report(plan.plan(), options));
   return {};
 }
@@ -134,13 +144,17 @@ int main(int argc, char **argv) {
   inspect->add_flag("--memory", reporting.memory, "the peak, and who holds it");
   inspect->add_flag("--kernels", reporting.kernels, "distinct kernels");
   inspect->add_flag("--json", reporting.json, "for machines");
+  bool planIr = false;
+  CLI::Option *ir = inspect->add_flag("--ir", planIr, "the plan as IR instead, without its bytes");
+  for (const char *other : {"--fusion", "--memory", "--kernels", "--json"})
+    ir->excludes(inspect->get_option(other));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   Status status = import->parsed()    ? runImport(path, dims, emitIr)
-                  : inspect->parsed() ? runInspect(plan, reporting)
+                  : inspect->parsed() ? runInspect(plan, reporting, planIr)
                                       : runCompile(options);
   diffrun::report("diffc", status);
   return diffrun::exitCode(status);

@@ -51,8 +51,7 @@ public:
       DIFFRUN_RETURN_IF_ERROR(buildAccumulation());
     else
       DIFFRUN_RETURN_IF_ERROR(buildStep("step", NoiseSource::kDraw));
-    if (recipe.objective.kind == "diffusion")
-      DIFFRUN_RETURN_IF_ERROR(buildStep("step_fed", NoiseSource::kFed));
+    DIFFRUN_RETURN_IF_ERROR(buildStep("step_fed", NoiseSource::kFed));
     for (auto &[name, entry] : recipe.entries)
       if (name == "eval")
         DIFFRUN_RETURN_IF_ERROR(buildEval(entry));
@@ -535,7 +534,7 @@ private:
     train::GraphOp graph = graphOf(model, entry.batch);
     SmallVector<Value> operands;
     for (const GraphInput &input : inputsOf(model, graph))
-      operands.push_back(e.input(input.role, input.type));
+      operands.push_back(e.input(input.role, input.type, input.name));
     // The first output is out, further ones out1, out2, ...
     for (auto [i, output] : llvm::enumerate(runner(e, model, graph, entry.weights)(operands)))
       e.output(i ? "out" + std::to_string(i) : "out", output);

@@ -20,11 +20,15 @@ Value EntryBuilder::argument(RankedTensorType type, ArrayRef<NamedAttribute> att
   return entry.getBody().front().addArgument(type, NameLoc::get(b.getStringAttr(name)));
 }
 
-Value EntryBuilder::input(const std::string &role, RankedTensorType type) {
+Value EntryBuilder::input(const std::string &role, RankedTensorType type,
+                          const std::string &graphInput) {
   Value &known = inputs[role];
-  if (!known)
-    known = argument(type, b.getNamedAttr(train::kRoleAttr, b.getStringAttr(role)), role);
-  return known;
+  if (known)
+    return known;
+  SmallVector<NamedAttribute> attributes{b.getNamedAttr(train::kRoleAttr, b.getStringAttr(role))};
+  if (!graphInput.empty())
+    attributes.push_back(b.getNamedAttr(train::kInputAttr, b.getStringAttr(graphInput)));
+  return known = argument(type, attributes, role);
 }
 
 Value EntryBuilder::scalar(const std::string &name, Type element, double initial) {

@@ -21,8 +21,10 @@ public:
   mlir::Location loc() { return entry.getLoc(); }
   mlir::Type f32() { return b.getF32Type(); }
 
-  /// A data input, or the one of this role made before.
-  mlir::Value input(const std::string &role, mlir::RankedTensorType type);
+  /// A data input, or the one of this role made before. `graphInput` is the
+  /// model's input that takes it as it is, if one does.
+  mlir::Value input(const std::string &role, mlir::RankedTensorType type,
+                    const std::string &graphInput = "");
   /// A plan scalar: rank 0, of `element`.
   mlir::Value scalar(const std::string &name, mlir::Type element, double initial);
 

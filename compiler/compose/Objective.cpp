@@ -28,7 +28,7 @@ public:
       return diffusion();
     SmallVector<Value> operands;
     for (const GraphInput &input : inputs)
-      operands.push_back(e.input(input.role, input.type));
+      operands.push_back(e.input(input.role, input.type, input.name));
     SmallVector<Value> outputs = run(operands);
     if (objective.kind == "loss_output") {
       RankedTensorType type = nn::tensorType(outputs.back());
@@ -86,7 +86,7 @@ private:
       else if (input.role == "label")
         operands.push_back(label(input));
       else
-        operands.push_back(e.input(input.role, input.type));
+        operands.push_back(e.input(input.role, input.type, input.name));
     }
     SmallVector<Value> outputs = run(operands);
     if (nn::tensorType(outputs.front()) != shape)
@@ -117,7 +117,7 @@ private:
 
   /// Labels, some replaced by the null label (classifier-free guidance).
   Value label(const GraphInput &input) {
-    Value given = e.input("label", input.type);
+    Value given = e.input("label", input.type, input.name);
     if (source == NoiseSource::kFed || objective.labelDropout <= 0)
       return given;
     Value u = e.draw("uniform", {batch}, iteration, firstSample);
@@ -127,6 +127,11 @@ private:
     return e.builder().create<nn::SelectOp>(e.loc(), drop, null, given);
   }
 
+  std::string timestepName() const {
+    const GraphInput *input = find("timestep");
+    return input ? input->name : "";
+  }
+
   Result<Times> makeTimes() {
     double steps = static_cast<double>(objective.schedule.steps);
     auto perBatch = RankedTensorType::get({batch}, e.f32());
@@ -134,7 +139,7 @@ private:
     if (objective.schedule.kind == "flow") {
       // Continuous: sigma in (0, 1); the model is told sigma * steps.
       if (source == NoiseSource::kFed) {
-        times.told = e.input("timestep", perBatch);
+        times.told = e.input("timestep", perBatch, timestepName());
         times.sigma = e.mul(times.told, e.c(1 / steps));
       } else {
         if (objective.timesteps == "logit_normal")
@@ -148,7 +153,7 @@ private:
       return times;
     }
     if (source == NoiseSource::kFed) {
-      times.told = e.input("timestep", perBatch);
+      times.told = e.input("timestep", perBatch, timestepName());
     } else {
       Value u = e.mul(e.draw("uniform", {batch}, iteration, firstSample), e.c(steps));
       // u below 1 times steps can round up to steps itself.

@@ -108,8 +108,9 @@ Result<CompileReport> compile(const CompileOptions &options) {
   int64_t team =
       recipe.threads ? recipe.threads : std::max<int64_t>(1, std::thread::hardware_concurrency());
   report.decisions.push_back(fmt::format("target cpu:{}, {} threads", target.level, team));
-  DIFFRUN_ASSIGN(PlanParts parts, lowerToPlan(*composed.program, recipe, target, team,
-                                              std::filesystem::path(output).stem().string()));
+  DIFFRUN_ASSIGN(PlanParts parts,
+                 lowerToPlan(*composed.program, recipe, target, team,
+                             std::filesystem::path(output).stem().string(), options.plantFault));
   if (options.stopAfter == "plan") {
     report.ir = printed(*parts.module);
     return report;

@@ -17,6 +17,7 @@ struct CompileOptions {
   std::string weights;        ///< overrides the recipe's; empty: the recipe's
   std::string stopAfter;      ///< "compose", "fuse", "plan": print that phase's IR and stop
   bool fuse = true;
+  int64_t plantFault = -1; ///< for tests: lowerToPlan()
 };
 
 struct CompileReport {

@@ -247,6 +247,8 @@ private:
         initial = builder.getF64FloatAttr(given.getValueAsDouble());
       } else {
         name = role = entry.getArgAttrOfType<StringAttr>(i, train::kRoleAttr);
+        if (auto graphInput = entry.getArgAttrOfType<StringAttr>(i, train::kInputAttr))
+          name = graphInput;
         if (StringRef word = role.getValue();
             word == "sample_weight" || word == "clean" || word == "noisy")
           out.setBatch(nn::tensorType(argument).getDimSize(0));

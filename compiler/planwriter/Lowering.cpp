@@ -1,6 +1,7 @@
 #include "compiler/planwriter/Lowering.h"
 
 #include "compiler/codegen/KernelEmitter.h"
+#include "compiler/codegen/PlantFault.h"
 #include "compiler/planwriter/EntryLowering.h"
 #include "compiler/planwriter/Translation.h"
 #include "dialects/nn/IR/Builders.h"
@@ -29,8 +30,9 @@ int64_t aligned(int64_t bytes) {
 /// slots, code, entries, and what explains them. Sizes of spaces are known last.
 class ProgramLowering {
 public:
-  ProgramLowering(ModuleOp program, const Recipe &recipe, const CpuTarget &target)
-      : program(program), recipe(recipe), target(target),
+  ProgramLowering(ModuleOp program, const Recipe &recipe, const CpuTarget &target,
+                  int64_t plantFault)
+      : program(program), recipe(recipe), target(target), plantFault(plantFault),
         kernels(ModuleOp::create(program.getLoc())), builder(program.getContext()) {
     program.getContext()
         ->loadDialect<func::FuncDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect,
@@ -77,6 +79,8 @@ public:
       constantSpace.setData(diffrun::crc32c(constants.data(), constants.size()));
     parts.blobs.data["constants"] = std::move(constants);
 
+    if (plantFault >= 0)
+      DIFFRUN_RETURN_IF_ERROR(changeConstant(*kernels, plantFault));
     DIFFRUN_ASSIGN(parts.blobs.code, compileToSharedObject(*kernels, target));
     code.setBytes(parts.blobs.code.size());
     code.setChecksum(diffrun::crc32c(parts.blobs.code.data(), parts.blobs.code.size()));
@@ -178,6 +182,7 @@ private:
   ModuleOp program;
   const Recipe &recipe;
   const CpuTarget &target;
+  int64_t plantFault;
   OwningOpRef<ModuleOp> kernels; ///< their code
   OpBuilder builder;             ///< at the end of the plan's program
   DenseMap<Attribute, plan::BufferAttr> slots;
@@ -190,8 +195,8 @@ private:
 } // namespace
 
 Result<PlanParts> lowerToPlan(ModuleOp program, const Recipe &recipe, const CpuTarget &target,
-                              int64_t team, const std::string &name) {
-  return ProgramLowering(program, recipe, target).run(team, name);
+                              int64_t team, const std::string &name, int64_t plantFault) {
+  return ProgramLowering(program, recipe, target, plantFault).run(team, name);
 }
 
 } // namespace diffc

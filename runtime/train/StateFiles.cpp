@@ -1,29 +1,12 @@
 #include "runtime/train/StateFiles.h"
 
+#include "runtime/execute/FileTypes.h"
+
 #include <cstring>
 #include <set>
 
 namespace diffrun {
 namespace {
-
-FileDType fileType(proto::DType dtype) {
-  switch (dtype) {
-  case proto::F64:
-    return FileDType::kF64;
-  case proto::F16:
-    return FileDType::kF16;
-  case proto::BF16:
-    return FileDType::kBF16;
-  case proto::I64:
-    return FileDType::kI64;
-  case proto::I32:
-    return FileDType::kI32;
-  case proto::BOOL:
-    return FileDType::kBool;
-  default:
-    return FileDType::kF32;
-  }
-}
 
 /// The file of a role, and what stands before the parameter's name in it.
 std::pair<std::string, std::string> placeOf(const std::string &role) {

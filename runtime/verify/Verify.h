@@ -17,9 +17,10 @@ struct VerifyOptions {
 
 struct VerifyReport {
   int operations = 0;
-  double worst = 0;                   ///< largest error as a part of its tolerance
-  std::string worstWhere;             ///< that operation
-  double loss = 0, lossEvaluated = 0; ///< if the entry has a loss
+  double worst = 0;       ///< largest error as a part of its tolerance
+  std::string worstWhere; ///< that operation
+  bool hasLoss = false;
+  double loss = 0, lossEvaluated = 0; ///< the plan's; in double precision from the inputs on
 };
 
 /// Runs `entry` once, serially, on the program's state. Before each operation
@@ -27,10 +28,11 @@ struct VerifyReport {
 /// evaluator makes of those operands: so rounding does not pile up and the
 /// first operation that is wrong is named.
 ///
-/// Tolerance of an f32 result: 2^-24 * (64 + 4 sqrt(K)) * S, K the terms of its
-/// longest sum, S the largest magnitude among what is summed (by the
-/// evaluator, with absolute values, for contractions; the largest result
-/// otherwise). Integers and booleans must be equal.
+/// Tolerances: runtime/verify/Tolerance.h. Integers and booleans must be equal.
+///
+/// An entry with a loss is also evaluated from its inputs to the loss, end to end:
+/// within 1e-4 relative (rounding of f32, 6e-8, over the few hundred operations in
+/// a row of a deep model, and room for what normalisation enlarges).
 ///
 /// Errors: InvalidInput naming the operation that is wrong, the element, and
 /// both values.

@@ -104,6 +104,8 @@ void addCompileOptions(CLI::App &app, CompileOptions &options) {
   app.add_option("--stop-after", options.stopAfter,
                  "print the IR after a phase: compose, fuse, plan");
   app.add_flag("!--no-fuse", options.fuse, "one kernel per operator");
+  // An empty group: not in --help.
+  app.add_option("--plant-fault", options.plantFault)->group("");
 }
 
 Status runInspect(const std::string &path, const ReportOptions &options, bool emitIr) {

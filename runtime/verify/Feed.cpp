@@ -117,7 +117,8 @@ InputData Feed::over(const InputData &others) const {
   return data;
 }
 
-Status dumpOutputs(const Program &program, const proto::Entry &entry, const std::string &path) {
+Status dumpOutputs(const Program &program, const proto::Entry &entry,
+                   const std::vector<float> &losses, const std::string &path) {
   std::vector<SafetensorsEntry> entries;
   for (const proto::Output &output : entry.outputs())
     entries.push_back({output.name(), fileType(output.type().dtype()), shapeOf(output.type()),
@@ -128,6 +129,8 @@ Status dumpOutputs(const Program &program, const proto::Entry &entry, const std:
       entries.push_back({"new." + slot.parameter(), fileType(slot.type().dtype()),
                          shapeOf(slot.type()), program.at(slot.buffer())});
   }
+  entries.push_back(
+      {"losses", FileDType::kF32, {static_cast<int64_t>(losses.size())}, losses.data()});
   return SafetensorsWriter::write(path, entries, {});
 }
 

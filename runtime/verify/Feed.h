@@ -31,8 +31,9 @@ private:
 };
 
 /// Writes what the entry made: its outputs (out, loss, norm, grad.NAME as they
-/// are before clipping) and new.NAME, every weight that it changed. Errors:
-/// Machine where the file cannot be written.
-Status dumpOutputs(const Program &program, const proto::Entry &entry, const std::string &path);
+/// are before clipping), new.NAME, every weight that it changed, and losses [STEPS].
+/// Errors: Machine where the file cannot be written.
+Status dumpOutputs(const Program &program, const proto::Entry &entry,
+                   const std::vector<float> &losses, const std::string &path);
 
 } // namespace diffrun

@@ -13,6 +13,7 @@ namespace {
 
 struct Options {
   std::string plan, entry, feed, dump;
+  int64_t steps = 0; ///< 0: 2, or 1 with data from a file
 };
 
 /// The step; where data are fed, the one that also takes noise and timesteps;
@@ -43,12 +44,17 @@ Status verify(const Options &options) {
       if (done == all)
         fmt::print(stderr, "\r\n");
     };
-  // The second step is the one to check: in the first one every moment is 0, and
-  // what is wrong with 0.9 m does not show.
-  if (options.feed.empty() && options.dump.empty() && entry->commits_size())
-    DIFFRUN_RETURN_IF_ERROR(program->run(verifying.entry, synthetic.data()));
-  DIFFRUN_ASSIGN(VerifyReport report,
-                 verifyEntry(*program, feed.over(synthetic.data()), verifying));
+  InputData data = feed.over(synthetic.data());
+  // By itself the second step is the one to check: in the first one every moment is
+  // 0, and what is wrong with 0.9 m does not show.
+  bool given = !options.feed.empty() || !options.dump.empty();
+  int64_t steps = options.steps ? options.steps : given || !entry->commits_size() ? 1 : 2;
+  std::vector<float> losses;
+  for (int64_t step = 1; step < steps; ++step) {
+    DIFFRUN_RETURN_IF_ERROR(program->run(verifying.entry, data));
+    losses.push_back(program->outputFloat(verifying.entry, "loss"));
+  }
+  DIFFRUN_ASSIGN(VerifyReport report, verifyEntry(*program, data, verifying));
   fmt::print("{} operations agree with the evaluator; the largest error is {:.2f} of its "
              "tolerance, at {}\n",
              report.operations, report.worst, report.worstWhere);
@@ -56,7 +62,8 @@ Status verify(const Options &options) {
     fmt::print("loss {:.7g}, in double precision from the inputs on {:.7g}\n", report.loss,
                report.lossEvaluated);
   if (!options.dump.empty()) {
-    DIFFRUN_RETURN_IF_ERROR(dumpOutputs(*program, *entry, options.dump));
+    losses.push_back(static_cast<float>(report.loss));
+    DIFFRUN_RETURN_IF_ERROR(dumpOutputs(*program, *entry, losses, options.dump));
     fmt::print("what it made is in {}\n", options.dump);
   }
   return {};
@@ -74,6 +81,10 @@ Action addVerify(CLI::App &app) {
                       "FILE.safetensors with role:NAME, input:NAME, param:NAME");
   command->add_option("--dump", options->dump,
                       "write FILE.safetensors with out, loss, norm, grad.NAME, new.NAME");
+  command
+      ->add_option("--steps", options->steps,
+                   "steps on the same data; the last one is checked (default: 2; with --feed 1)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000}));
   return [=] { return command->parsed() ? verify(*options) : Status(); };
 }
 

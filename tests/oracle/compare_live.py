@@ -1,0 +1,142 @@
+"""Our steps beside PyTorch's on the models that people start with.
+
+    tests/oracle/compare_live.py [dit_fashion | unet_small]...     (default: both)
+
+For each: every weight is moved off its initial value, so that no gradient is zero
+but those that always are; the same weights, noise and times go into a plan (diffrun
+verify --feed, --dump) and into PyTorch in double precision. Compared are
+
+  one step    output, loss, norm; each gradient g within 1e-4 |g| + 1e-5 |all|
+  20 steps    without warm-up, on the same data: the loss falls by 20 % or more; losses
+              within 1e-3, each weight's change within 1e-2 of its size, elements
+              with an always-zero gradient left out (f32 noise there becomes steps of
+              any sign in AdamW)
+
+Needs the release build and the environment of models/make_venv.sh. Exit code 1 if
+anything differs by more.
+"""
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from models import MAKERS, ROOT, WideTimesteps
+
+BIN = ROOT / "build" / "release" / "bin"
+STEPS, BATCH = 20, 16
+# objective, channels, size, inputs as the recipe names them, labels
+CASES = {
+    "dit_fashion": ("predict: flow, schedule: {kind: flow, steps: 1000}", 1, 32, 10),
+    "unet_small": ("predict: eps, schedule: {kind: scaled_linear, steps: 1000}", 1, 32, 10),
+}
+
+
+def perturbed(name: str) -> torch.nn.Module:
+    """Model `name`, f32 weights, each moved by noise of deviation 0.02."""
+    torch.manual_seed(11)
+    module = MAKERS[name]().eval()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter += 0.02 * torch.randn_like(parameter)
+    return module
+
+
+def make_feed(objective: str, channels: int, size: int, labels: int) -> dict:
+    generator = torch.Generator().manual_seed(5)
+    draw = lambda: torch.randn(BATCH, channels, size, size, generator=generator)  # noqa: E731
+    times = torch.randint(1, 1000, (BATCH,), generator=generator).float()
+    return {"role:clean": draw().clamp(-1, 1), "role:noise": draw(), "role:timestep": times,
+            "role:label": torch.randint(0, labels, (BATCH,), generator=generator)}
+
+
+def noisy_and_target(objective: str, feed: dict) -> tuple:
+    clean, noise = feed["role:clean"].double(), feed["role:noise"].double()
+    t = feed["role:timestep"].double()
+    if "flow" in objective:
+        s = (t / 1000)[:, None, None, None]
+        return (1 - s) * clean + s * noise, noise - clean
+    betas = torch.linspace(0.00085 ** 0.5, 0.012 ** 0.5, 1000, dtype=torch.float64) ** 2
+    abar = torch.cumprod(1 - betas, 0)[t.long()][:, None, None, None]
+    return abar.sqrt() * clean + (1 - abar).sqrt() * noise, noise
+
+
+def theirs(module: torch.nn.Module, objective: str, feed: dict) -> tuple:
+    """PyTorch's first step and its state after STEPS, in f64."""
+    module = module.double()
+    if hasattr(module, "time_proj"):
+        module.time_proj = WideTimesteps(module.time_proj)
+    noisy, target = noisy_and_target(objective, feed)
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, weight_decay=0.01)
+    first, losses = {}, []
+    for step in range(STEPS):
+        optimizer.zero_grad(set_to_none=True)
+        out = module(noisy, feed["role:timestep"].double(), feed["role:label"])
+        loss = (out - target).square().mean()
+        loss.backward()
+        losses.append(float(loss.detach()))
+        if step == 0:
+            first = {"out": out.detach(), "loss": loss.detach()[None]}
+            first |= {f"grad.{n}": p.grad.clone() for n, p in module.named_parameters()}
+        norm = torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+        if step == 0:
+            first["norm"] = norm[None]
+        optimizer.step()
+    return first, losses, {n: p.detach() for n, p in module.named_parameters()}
+
+
+def ours(name: str, objective: str, feed: dict, weights: dict, steps: int, work: Path) -> dict:
+    recipe = work / "recipe.yaml"
+    recipe.write_text(f"batch: {BATCH}\nobjective: {{{objective}}}\n"
+                      "optimizer: {lr: 1.0e-3, weight_decay: 0.01, clip: 1.0}\nthreads: 2\n"
+                      "inputs: {sample: noisy, timestep: timestep, class_labels: label}\n")
+    plan, fed, made = work / "m.plan", work / "feed.safetensors", work / "made.safetensors"
+    subprocess.run([BIN / "diffc", ROOT / "models" / f"{name}.onnx", "--recipe", recipe, "-o", plan],
+                   check=True, stdout=subprocess.DEVNULL)
+    save_file(feed | {f"param:{n}": w.contiguous() for n, w in weights.items()}, fed)
+    subprocess.run([BIN / "diffrun", "verify", plan, "--feed", fed, "--dump", made,
+                    "--steps", str(steps)], check=True, stdout=subprocess.DEVNULL)
+    return load_file(made)
+
+
+def compare(name: str) -> bool:
+    objective, channels, size, labels = CASES[name]
+    module = perturbed(name)
+    weights = {n: p.detach().clone() for n, p in module.named_parameters()}
+    feed = make_feed(objective, channels, size, labels)
+    with tempfile.TemporaryDirectory() as folder:
+        one = ours(name, objective, feed, weights, 1, Path(folder))
+        many = ours(name, objective, feed, weights, STEPS, Path(folder))
+    first, losses, after = theirs(module, objective, feed)
+    norm = float(first["norm"])
+    worst, zeros = 0.0, 0
+    for key, right in first.items():
+        difference = float((one[key].double().reshape(right.shape) - right).norm())
+        part = difference / (1e-4 * float(right.norm()) + 1e-5 * norm)
+        worst = max(worst, part)
+        if part > 1:
+            print(f"  {key}: off by {difference:.3g}, {part:.2f} of what is allowed")
+    fell = losses[-1] <= 0.8 * losses[0]
+    loss_error = max(abs(a - b) / b for a, b in zip(many["losses"].tolist(), losses))
+    worst_change = 0.0
+    for n, start in weights.items():
+        live = first[f"grad.{n}"].abs() > 1e-13 * norm
+        zeros += int((~live).sum())
+        change = (after[n] - start.double())[live]
+        if not change.numel():
+            continue
+        difference = float(((many[f"new.{n}"] - start).double()[live] - change).norm())
+        worst_change = max(worst_change, difference / float(change.norm()))
+    good = worst <= 1 and fell and loss_error <= 1e-3 and worst_change <= 1e-2
+    print(f"{name}: {len(weights)} parameters, {zeros} elements with a zero gradient; worst of one "
+          f"step {worst:.3f} of what is allowed; {STEPS} steps: loss {losses[0]:.4f} to "
+          f"{losses[-1]:.4f}, off by {loss_error:.2g} (1e-3), weight changes by {worst_change:.2g} "
+          f"(1e-2): {'good' if good else 'BAD'}")
+    return good
+
+
+if __name__ == "__main__":
+    names = sys.argv[1:] or list(CASES)
+    sys.exit(0 if all([compare(name) for name in names]) else 1)

@@ -22,8 +22,9 @@ using Values = std::vector<std::optional<evaluate::Tensor>>;
 /// node off by a random sign times u (a sum of K terms besides by
 /// u (1 + sqrt(K) / 4) of its size): what comes out differently is what rounding
 /// does to this element. 32 times the largest of two such differences and their mean
-/// square over the tensor, and 16 u of the result for approximations of functions. Source of the
-/// method: Vignes 1993, A stochastic arithmetic for reliable scientific computation.
+/// square over the tensor, and 16 u of the result and 4 u of the largest one for approximations of
+/// functions. Source of the method: Vignes 1993, A stochastic arithmetic for reliable scientific
+/// computation.
 ///
 /// Draws are bits: they may not be off at all.
 ///

@@ -76,7 +76,6 @@ struct Emitter {
 
   /// 1 / (1 + e^-x). Large |x| is safe: e^-x overflows to infinity, 1/inf = 0.
   Value sigmoid(Value x) const { return div(c(1), add(c(1), exp(neg(x)))); }
-  /// tanh by the sigmoid: 2 / (1 + e^-2x) - 1.
   Value tanh(Value x) const { return math<math::TanhOp>(x); }
 
   static constexpr double kSqrtHalf = 0.70710678118654752;
@@ -89,9 +88,10 @@ struct Emitter {
     return mul(c(kSqrt2OverPi), add(x, cubic));
   }
   Value gelu(Value x, GeluForm form) const {
-    Value bent =
-        form == GeluForm::Erf ? math<math::ErfOp>(mul(x, c(kSqrtHalf))) : tanh(geluInner(x));
-    return mul(mul(c(0.5), x), add(c(1), bent));
+    // (1 + tanh z) / 2 is sigmoid(2 z): without cancellation where x is negative.
+    if (form == GeluForm::Tanh)
+      return mul(x, sigmoid(mul(c(2), geluInner(x))));
+    return mul(mul(c(0.5), x), add(c(1), math<math::ErfOp>(mul(x, c(kSqrtHalf)))));
   }
   Value geluDerivative(Value x, GeluForm form) const {
     if (form == GeluForm::Erf) {
@@ -99,10 +99,9 @@ struct Emitter {
       Value pdf = mul(c(kInvSqrt2Pi), exp(mul(c(-0.5), mul(x, x))));
       return add(cdf, mul(x, pdf));
     }
-    Value t = tanh(geluInner(x));
-    Value inner = mul(c(kSqrt2OverPi), add(c(1), mul(c(3 * kGeluCubic), mul(x, x))));
-    Value slope = mul(sub(c(1), mul(t, t)), inner);
-    return add(mul(c(0.5), add(c(1), t)), mul(mul(c(0.5), x), slope));
+    Value s = sigmoid(mul(c(2), geluInner(x)));
+    Value slope = mul(c(2 * kSqrt2OverPi), add(c(1), mul(c(3 * kGeluCubic), mul(x, x))));
+    return mul(s, add(c(1), mul(mul(x, sub(c(1), s)), slope)));
   }
 };
 

@@ -6,6 +6,7 @@
 #include "compiler/planwriter/PlanWriter.h"
 #include "compiler/planwriter/Translation.h"
 #include "passes/fusion/Passes.h"
+#include "passes/recompute/Passes.h"
 
 #include <fmt/format.h>
 #include <llvm/Support/raw_ostream.h>
@@ -93,6 +94,8 @@ Result<CompileReport> compile(const CompileOptions &options) {
     FuseKernelsOptions fusion;
     fusion.fuse = options.fuse;
     pm.addPass(createFuseKernels(fusion));
+    if (recipe.recompute != "none")
+      pm.addPass(createRecomputePointwise());
   }));
   if (options.stopAfter == "fuse") {
     report.ir = printed(*composed.program);

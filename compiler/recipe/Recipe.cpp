@@ -237,7 +237,7 @@ Result<Recipe> parseRecipe(const std::string &text, const std::string &path) {
   in.get("trainable", recipe.trainable);
   in.getMap("memory", [&](YamlReader &inner) {
     inner.only("budget", {"none"});
-    inner.only("recompute", {"none"});
+    inner.get("recompute", recipe.recompute, {"auto", "none"});
     inner.only("offload", {"none"});
     return Status();
   });

@@ -72,6 +72,7 @@ struct Recipe {
   std::map<std::string, EntryRecipe> entries; ///< eval, denoise, and others of any name
   int64_t threads = 0;                        ///< 0: this machine's cores
   std::vector<std::string> trainable = {"*"};
+  std::string recompute = "auto"; ///< auto: element-wise values over the peak | none
   int64_t seed = 0;
   std::map<std::string, int64_t> dimensions; ///< symbolic dimensions beside the batch
 

@@ -6,6 +6,7 @@
 #include "passes/autodiff/Passes.h"
 #include "passes/fusion/Passes.h"
 #include "passes/raise/Passes.h"
+#include "passes/recompute/Passes.h"
 
 #include <mlir/Dialect/Func/IR/FuncOps.h>
 #include <mlir/Tools/mlir-opt/MlirOptMain.h>
@@ -19,6 +20,7 @@ int main(int argc, char **argv) {
   diffc::registerAttentionPasses();
   diffc::registerAutodiffPasses();
   diffc::registerFusionPasses();
+  diffc::registerRecomputePasses();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   return mlir::asMainReturnCode(

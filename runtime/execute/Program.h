@@ -65,6 +65,8 @@ public:
   int64_t plannedBytes() const;
   /// What the process had resident before any of them was touched.
   int64_t residentBefore() const { return before; }
+  /// Data that was loaded since counts as having been there before.
+  void addResidentBefore(int64_t bytes) { before += bytes; }
 
 private:
   struct Step;

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <sstream>
 #include <unistd.h>
 
 namespace diffrun {
@@ -16,6 +19,21 @@ const proto::Input *inputOf(const proto::Entry &entry, const std::string &role) 
     if (!input.scalar() && input.role() == role)
       return &input;
   return nullptr;
+}
+
+/// Since the process was started, its loading included.
+double secondsSinceStart() {
+  // Field 22 of /proc/self/stat, in clock ticks since the machine started; the
+  // name in field 2 may hold spaces.
+  std::ifstream stat("/proc/self/stat"), uptime("/proc/uptime");
+  std::string text((std::istreambuf_iterator<char>(stat)), {});
+  std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 1)));
+  std::string field;
+  for (int i = 3; i <= 22; ++i)
+    fields >> field;
+  double now = 0;
+  uptime >> now;
+  return now - std::strtod(field.c_str(), nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 class Trainer {
@@ -116,7 +134,9 @@ private:
                      pictures->type().shape(3)};
     if (data.empty())
       return Status::usage("no data are given", "--data fashion-mnist, or a folder of pictures");
+    int64_t resident = residentBytes();
     DIFFRUN_ASSIGN(dataset, openDataset(data, "train", shape));
+    program.addResidentBefore(std::max<int64_t>(0, residentBytes() - resident));
     if (const proto::Input *labels = inputOf(*entry, "label"); labels && dataset->classes().empty())
       return Status::invalid(data + ": has no labels, and the model needs them",
                              "sort the pictures into a folder per class");
@@ -139,6 +159,10 @@ private:
     while (iteration() < options.steps) {
       DIFFRUN_RETURN_IF_ERROR(iterate());
       int64_t done = iteration();
+      if (!started) {
+        started = true;
+        say(fmt::format("first step done {:.2f} s after the start", secondsSinceStart()));
+      }
       float loss = program.outputFloat(lastEntry(), "loss");
       if (done % options.logEvery == 0 || done == options.steps) {
         Scalars scalars{{"loss", loss},
@@ -218,6 +242,7 @@ private:
   std::string data;
   bool flip = false;
   int64_t consumed = 0;
+  bool started = false;
   std::unique_ptr<Dataset> dataset;
   std::unique_ptr<Loader> loader;
   Batch batch;

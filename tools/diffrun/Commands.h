@@ -20,8 +20,11 @@ Action addVerify(CLI::App &app);
 Action addBench(CLI::App &app);
 Action addInfo(CLI::App &app);
 
-/// Loads a plan, makes it ready, and gives its state its first values.
-Result<std::unique_ptr<Program>> openProgram(const std::string &path);
+/// Loads a plan, makes ready those of `entries` that it has (all if none of them),
+/// sets scalars (NAME=NUMBER), and gives its state its first values.
+Result<std::unique_ptr<Program>> openProgram(const std::string &path,
+                                             const std::vector<std::string> &entries = {},
+                                             const std::vector<std::string> &scalars = {});
 
 /// Sets plan scalars from NAME=NUMBER. Errors: Usage for other forms.
 Status setScalars(Program &program, const std::vector<std::string> &settings);

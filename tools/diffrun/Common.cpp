@@ -6,9 +6,16 @@
 
 namespace diffrun {
 
-Result<std::unique_ptr<Program>> openProgram(const std::string &path) {
+Result<std::unique_ptr<Program>> openProgram(const std::string &path,
+                                             const std::vector<std::string> &entries,
+                                             const std::vector<std::string> &scalars) {
   DIFFRUN_ASSIGN(LoadedPlan plan, LoadedPlan::open(path));
-  DIFFRUN_ASSIGN(auto program, Program::create(std::move(plan)));
+  std::vector<std::string> present;
+  for (const std::string &entry : entries)
+    if (plan.findEntry(entry))
+      present.push_back(entry);
+  DIFFRUN_ASSIGN(auto program, Program::create(std::move(plan), present));
+  DIFFRUN_RETURN_IF_ERROR(setScalars(*program, scalars)); // a seed draws the first weights
   DIFFRUN_RETURN_IF_ERROR(program->initialize());
   return program;
 }

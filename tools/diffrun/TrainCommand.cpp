@@ -16,10 +16,8 @@ struct Options {
 };
 
 Status run(const Options &options) {
-  DIFFRUN_ASSIGN(auto program, openProgram(options.plan));
-  DIFFRUN_RETURN_IF_ERROR(setScalars(*program, options.scalars));
-  if (!options.scalars.empty()) // a seed also draws the first weights
-    DIFFRUN_RETURN_IF_ERROR(program->initialize());
+  DIFFRUN_ASSIGN(auto program,
+                 openProgram(options.plan, {"step", "accumulate", "apply"}, options.scalars));
   TrainOptions train = options.train;
   train.log = [](const std::string &line) {
     fmt::print("{}\n", line);

@@ -102,7 +102,7 @@ private:
       DIFFRUN_ASSIGN(options.dimensions, bind(model, batch));
       DIFFRUN_ASSIGN(auto module, importModel(context, *model.file, options));
       PassManager pm(&context);
-      pm.addPass(createRaiseSilu());
+      buildRaisePipeline(pm);
       pm.addPass(createDecomposeAttention());
       pm.addPass(createCanonicalizerPass());
       pm.addPass(createCSEPass());

@@ -9,4 +9,9 @@ namespace diffc {
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "passes/raise/Passes.h.inc"
+
+/// All of raising, in order, on a module as it was imported: what the compiler
+/// runs, and `diffc-opt --nn-raise`.
+void buildRaisePipeline(mlir::OpPassManager &pm);
+void registerRaisePipeline();
 } // namespace diffc

@@ -17,6 +17,7 @@ int main(int argc, char **argv) {
   registry.insert<diffc::nn::NnDialect, diffc::train::TrainDialect, diffc::plan::PlanDialect,
                   mlir::func::FuncDialect>();
   diffc::registerRaisePasses();
+  diffc::registerRaisePipeline();
   diffc::registerAttentionPasses();
   diffc::registerAutodiffPasses();
   diffc::registerFusionPasses();

@@ -50,6 +50,14 @@ Value transpose(OpBuilder &builder, Value value, ArrayRef<int64_t> permutation) 
   return builder.create<TransposeOp>(value.getLoc(), value, permutation);
 }
 
+bool exchangesLastTwo(TransposeOp transpose) {
+  ArrayRef<int64_t> permutation = transpose.getPermutation();
+  int64_t rank = permutation.size();
+  if (rank < 2 || permutation[rank - 1] != rank - 2 || permutation[rank - 2] != rank - 1)
+    return false;
+  return llvm::equal(permutation.drop_back(2), llvm::seq<int64_t>(0, rank - 2));
+}
+
 Value sumToShape(OpBuilder &builder, Value value, ArrayRef<int64_t> target) {
   ArrayRef<int64_t> shape = tensorType(value).getShape();
   if (shape == target)

@@ -27,6 +27,9 @@ mlir::Value broadcastTo(mlir::OpBuilder &builder, mlir::Value value, llvm::Array
 mlir::Value transpose(mlir::OpBuilder &builder, mlir::Value value,
                       llvm::ArrayRef<int64_t> permutation);
 
+/// True for a transpose that exchanges the last two dimensions and no others.
+bool exchangesLastTwo(TransposeOp transpose);
+
 /// The shape that numpy broadcasting gives, or nullopt where it is refused.
 std::optional<llvm::SmallVector<int64_t>> broadcastShape(llvm::ArrayRef<int64_t> a,
                                                          llvm::ArrayRef<int64_t> b);

@@ -38,15 +38,6 @@ bool MatmulOp::acceptsBiasOver(int64_t axis) {
   return axis == tensorType(getResult()).getRank() - 1;
 }
 
-/// True for a transpose that exchanges the last two dimensions and no others.
-static bool exchangesLastTwo(TransposeOp transpose) {
-  ArrayRef<int64_t> permutation = transpose.getPermutation();
-  int64_t rank = permutation.size();
-  if (rank < 2 || permutation[rank - 1] != rank - 2 || permutation[rank - 2] != rank - 1)
-    return false;
-  return llvm::equal(permutation.drop_back(2), llvm::seq<int64_t>(0, rank - 2));
-}
-
 namespace {
 /// matmul(transpose(a), b)  ==>  matmul(a, b) {transpose_a flipped}; also b
 struct AbsorbOperandTranspose final : OpRewritePattern<MatmulOp> {

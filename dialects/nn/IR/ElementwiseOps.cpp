@@ -102,6 +102,56 @@ OpFoldResult DivOp::fold(FoldAdaptor in) {
   return foldNeutral(*this, in.getLhs(), in.getRhs(), 1, false);
 }
 
+namespace {
+/// pow(x, c)  ==>  products, roots and reciprocals of x for c of 0 to 4, -1, -2,
+/// 0.5 and -0.5. Cheaper, and the derivative takes no logarithm. pow itself
+/// differs for x = -0 and -inf under a root (0 and inf, not -0 and NaN).
+struct PowerOfConstant final : OpRewritePattern<PowOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(PowOp pow, PatternRewriter &rewriter) const override {
+    auto constant = pow.getRhs().getDefiningOp<ConstantOp>();
+    auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+    Value x = pow.getLhs();
+    if (!dense || x.getType() != pow.getType())
+      return rewriter.notifyMatchFailure(pow, "no constant exponent");
+    Location loc = pow.getLoc();
+    auto is = [&](double exponent) { return isSplat(dense, exponent); };
+    auto mul = [&](Value a, Value b) -> Value { return rewriter.create<MulOp>(loc, a, b); };
+    auto reciprocal = [&](Value a) -> Value { return rewriter.create<ReciprocalOp>(loc, a); };
+    Value result;
+    if (is(0))
+      result = broadcastTo(rewriter, scalar(rewriter, loc, 1, tensorType(x).getElementType()),
+                           tensorType(x).getShape());
+    else if (is(1))
+      result = x;
+    else if (is(2))
+      result = mul(x, x);
+    else if (is(3))
+      result = mul(x, mul(x, x));
+    else if (is(4)) {
+      Value square = mul(x, x);
+      result = mul(square, square);
+    } else if (is(0.5))
+      result = rewriter.create<SqrtOp>(loc, x);
+    else if (is(-0.5))
+      result = rewriter.create<RsqrtOp>(loc, x);
+    else if (is(-1))
+      result = reciprocal(x);
+    else if (is(-2))
+      result = reciprocal(mul(x, x));
+    else
+      return rewriter.notifyMatchFailure(pow, "another exponent");
+    rewriter.replaceOp(pow, result);
+    return success();
+  }
+};
+} // namespace
+
+void PowOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<PowerOfConstant>(context);
+}
+
 //===----------------------------------------------------------------------===//
 // Derivatives
 //===----------------------------------------------------------------------===//

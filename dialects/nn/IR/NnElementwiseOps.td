@@ -110,6 +110,7 @@ def Nn_PowOp : Nn_ArithmeticOp<"pow"> {
   }];
   let arguments = (ins Nn_FloatTensor:$lhs, Nn_FloatTensor:$rhs);
   let results = (outs Nn_FloatTensor:$result);
+  let hasCanonicalizer = 1; // a small constant exponent becomes products and roots
 }
 def Nn_MaximumOp : Nn_ArithmeticOp<"maximum"> {
   let summary = "The larger one; a tie's gradient goes to a";

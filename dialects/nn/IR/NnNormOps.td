@@ -23,6 +23,7 @@ def Nn_LayerNormOp : Nn_NormOp<"layer_norm",
     $input (`scale` $scale^ `:` type($scale))? (`bias` $bias^ `:` type($bias))?
     attr-dict `:` type($input) `->` type($result)
   }];
+  let hasCanonicalizer = 1; // a scale of 1 and a bias of 0 go
 }
 
 def Nn_LayerNormGradOp : Nn_NormOp<"layer_norm_grad"> {
@@ -45,6 +46,7 @@ def Nn_RmsNormOp : Nn_NormOp<"rms_norm", [Nn_Differentiable]> {
   let results = (outs Nn_FloatTensor:$result);
   let assemblyFormat =
       "$input (`scale` $scale^ `:` type($scale))? attr-dict `:` type($input) `->` type($result)";
+  let hasCanonicalizer = 1; // a scale of 1 goes
 }
 
 def Nn_RmsNormGradOp : Nn_NormOp<"rms_norm_grad"> {
@@ -77,6 +79,7 @@ def Nn_GroupNormOp : Nn_NormOp<"group_norm",
     $input (`scale` $scale^ `:` type($scale))? (`bias` $bias^ `:` type($bias))?
     attr-dict `:` type($input) `->` type($result)
   }];
+  let hasCanonicalizer = 1; // a scale of 1 and a bias of 0 go
 }
 
 def Nn_GroupNormGradOp : Nn_NormOp<"group_norm_grad"> {

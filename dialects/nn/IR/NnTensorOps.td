@@ -57,6 +57,7 @@ def Nn_ReshapeOp : Nn_Op<"reshape", [Nn_Differentiable]> {
   let results = (outs Nn_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
   let hasFolder = 1;
+  let hasCanonicalizer = 1; // goes in front of a transpose of matrices
 }
 
 def Nn_TransposeOp : Nn_Op<"transpose", [Nn_Differentiable, Nn_CostOpInterface]> {

@@ -159,6 +159,47 @@ int64_t LogSoftmaxOp::getFlops() { return 5 * tensorType(getInput()).getNumEleme
 int64_t SoftmaxGradOp::getFlops() { return 4 * tensorType(getOutput()).getNumElements(); }
 
 //===----------------------------------------------------------------------===//
+// A scale of 1 and a bias of 0, which exporters write for norms that have none
+//===----------------------------------------------------------------------===//
+
+static bool isConstantOf(Value value, double expected) {
+  auto constant = value ? value.getDefiningOp<ConstantOp>() : ConstantOp();
+  auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+  return dense && dense.isSplat() && dense.getSplatValue<APFloat>().convertToDouble() == expected;
+}
+
+// Removes bias, scale or both from the operands.
+template <typename Norm>
+static LogicalResult dropNeutralAffine(Norm norm, PatternRewriter &rewriter) {
+  bool dropBias = isConstantOf(norm.getBias(), 0);
+  bool dropScale = isConstantOf(norm.getScale(), 1) && (!norm.getBias() || dropBias);
+  if (!dropBias && !dropScale)
+    return rewriter.notifyMatchFailure(norm, "scale and bias do something");
+  rewriter.modifyOpInPlace(norm, [&] {
+    if (dropBias)
+      norm.getBiasMutable().clear();
+    if (dropScale)
+      norm.getScaleMutable().clear();
+  });
+  return success();
+}
+
+void LayerNormOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *) {
+  patterns.add(dropNeutralAffine<LayerNormOp>);
+}
+void GroupNormOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *) {
+  patterns.add(dropNeutralAffine<GroupNormOp>);
+}
+void RmsNormOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *) {
+  patterns.add(+[](RmsNormOp norm, PatternRewriter &rewriter) -> LogicalResult {
+    if (!isConstantOf(norm.getScale(), 1))
+      return rewriter.notifyMatchFailure(norm, "the scale does something");
+    rewriter.modifyOpInPlace(norm, [&] { norm.getScaleMutable().clear(); });
+    return success();
+  });
+}
+
+//===----------------------------------------------------------------------===//
 // Derivatives
 //===----------------------------------------------------------------------===//
 

@@ -165,6 +165,33 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor in) {
     return dense.reshape(cast<ShapedType>(getType()));
   return {};
 }
+namespace {
+/// reshape(transpose(x)), the transpose exchanging the last two dimensions and
+/// the reshape keeping both  ==>  transpose(reshape(x)): the transpose reaches
+/// the matmul that takes it as a flag
+struct ReshapeOfTransposedMatrices final : OpRewritePattern<ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(ReshapeOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getInput().getDefiningOp<TransposeOp>();
+    if (!inner || !inner->hasOneUse() || !exchangesLastTwo(inner) || op.getShape().size() < 2 ||
+        op.getShape().take_back(2) != tensorType(inner.getResult()).getShape().take_back(2))
+      return rewriter.notifyMatchFailure(op, "no transposed matrices that stay whole");
+    SmallVector<int64_t> shape(op.getShape());
+    std::swap(shape[shape.size() - 2], shape.back());
+    auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
+    std::swap(permutation[permutation.size() - 2], permutation.back());
+    Value matrices = reshape(rewriter, inner.getInput(), shape);
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, matrices, permutation);
+    return success();
+  }
+};
+} // namespace
+
+void ReshapeOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<ReshapeOfTransposedMatrices>(context);
+}
+
 LogicalResult ReshapeOp::buildGradient(OpBuilder &builder, ValueRange resultGrads, ArrayRef<bool>,
                                        SmallVectorImpl<Value> &grads) {
   grads.push_back(reshape(builder, resultGrads[0], tensorType(getInput()).getShape()));

@@ -16,10 +16,10 @@ func.func @commuted(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {
 
 // A gate: the sigmoid of another value. Leave it.
 
-// CHECK-LABEL: func.func @gate
+// CHECK-LABEL: func.func @refused_gate
 // CHECK:         nn.sigmoid
 // CHECK-NOT:     nn.silu
-func.func @gate(%x: tensor<2x8xf32>, %z: tensor<2x8xf32>) -> tensor<2x8xf32> {
+func.func @refused_gate(%x: tensor<2x8xf32>, %z: tensor<2x8xf32>) -> tensor<2x8xf32> {
   %s = nn.sigmoid %z : tensor<2x8xf32>
   %y = nn.mul %x, %s : tensor<2x8xf32>, tensor<2x8xf32> -> tensor<2x8xf32>
   return %y : tensor<2x8xf32>

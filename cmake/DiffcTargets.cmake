@@ -5,8 +5,9 @@
 #       A library of runtime/: sees nothing of LLVM or MLIR.
 #   diffc_mlir_library(NAME SOURCES a.cpp ... [LINK target ...])
 #       A library of dialects/, passes/ or compiler/ (DiffcMlir.cmake).
-#   diffc_unit_test(NAME SOURCES a.cpp ... [LINK target ...] [MLIR] [SANITIZED])
-#       One GoogleTest binary, one ctest entry. Tests of what reads untrusted
+#   diffc_unit_test(NAME SOURCES a.cpp ... [LINK target ...] [MLIR] [SANITIZED]
+#                   [SHARDS n])
+#       One GoogleTest binary, one ctest entry, or n that share its tests. Tests of what reads untrusted
 #       files and of the runtime are SANITIZED: `./test` runs them under
 #       AddressSanitizer too (the target of that name builds them).
 
@@ -34,7 +35,7 @@ function(diffc_runtime_library name)
 endfunction()
 
 function(diffc_unit_test name)
-  cmake_parse_arguments(ARG "MLIR;SANITIZED" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "MLIR;SANITIZED" "SHARDS" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
@@ -47,6 +48,15 @@ function(diffc_unit_test name)
     target_include_directories(${name} SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
   endif()
   target_compile_definitions(${name} PRIVATE DIFFC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  if(ARG_SHARDS)
+    math(EXPR last "${ARG_SHARDS} - 1")
+    foreach(shard RANGE ${last})
+      add_test(NAME ${name}_${shard} COMMAND ${name})
+      set_tests_properties(${name}_${shard} PROPERTIES ENVIRONMENT
+        "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard}")
+    endforeach()
+    return()
+  endif()
   add_test(NAME ${name} COMMAND ${name})
   if(ARG_SANITIZED)
     set_tests_properties(${name} PROPERTIES LABELS sanitized)

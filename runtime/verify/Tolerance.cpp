@@ -11,6 +11,7 @@ namespace ev = evaluate;
 
 const double kUnit = std::ldexp(1, -24);
 constexpr int kSamples = 2;
+constexpr int kSamplesOfIntegers = 8;
 
 double largest(const std::vector<double> &x) {
   double most = 0;
@@ -158,24 +159,37 @@ Result<std::vector<std::vector<double>>> tolerancesOf(const ev::Graph &graph, co
   if (op.has_matmul() || op.has_convolution())
     return ofContraction(op, operands, exact);
   std::vector<std::vector<double>> allowed;
-  for (int64_t id : op.result_values())
-    allowed.emplace_back(exact[static_cast<size_t>(id)]->real.size(), 0.0);
+  int samples = kSamples;
+  for (int64_t id : op.result_values()) {
+    const ev::Tensor &result = *exact[static_cast<size_t>(id)];
+    allowed.emplace_back(std::max(result.real.size(), result.integer.size()), 0.0);
+  }
+  // A comparison flips or not: there is no typical size.
+  for (int64_t n = op.first_node(); n < op.first_node() + op.node_count(); ++n)
+    for (int64_t id : graph.nodes[static_cast<size_t>(n)].results)
+      if (!isFloat(graph.values[static_cast<size_t>(id)].dtype))
+        samples = kSamplesOfIntegers;
   if (op.has_draw())
     return allowed;
-  for (int sample = 0; sample < kSamples; ++sample) {
+  for (int sample = 0; sample < samples; ++sample) {
     Values values = operands;
-    Signs signs(static_cast<uint64_t>(op.first_node() * kSamples + sample + 1));
+    Signs signs(static_cast<uint64_t>(op.first_node() * kSamplesOfIntegers + sample + 1));
     for (int64_t n = op.first_node(); n < op.first_node() + op.node_count(); ++n)
       DIFFRUN_RETURN_IF_ERROR(evaluateOff(graph, n, values, signs));
     for (int r = 0; r < op.result_values_size(); ++r) {
       auto id = static_cast<size_t>(op.result_values(r));
       std::vector<double> &room = allowed[static_cast<size_t>(r)];
+      const ev::Tensor &off = *values[id], &right = *exact[id];
       for (size_t i = 0; i < room.size(); ++i)
-        room[i] = std::max(room[i], apart(values[id]->real[i], exact[id]->real[i]));
+        room[i] = std::max(room[i], right.isReal() ? apart(off.real[i], right.real[i])
+                                                   : apart(static_cast<double>(off.integer[i]),
+                                                           static_cast<double>(right.integer[i])));
     }
   }
   for (int r = 0; r < op.result_values_size(); ++r)
-    widen(allowed[static_cast<size_t>(r)], exact[static_cast<size_t>(op.result_values(r))]->real);
+    if (const ev::Tensor &result = *exact[static_cast<size_t>(op.result_values(r))];
+        result.isReal())
+      widen(allowed[static_cast<size_t>(r)], result.real);
   return allowed;
 }
 

@@ -26,6 +26,9 @@ using Values = std::vector<std::optional<evaluate::Tensor>>;
 /// functions. Source of the method: Vignes 1993, A stochastic arithmetic for reliable scientific
 /// computation.
 ///
+/// Integers and booleans may differ as far as they do in one of eight such
+/// evaluations: where a comparison is within rounding, it may go either way.
+///
 /// Draws are bits: they may not be off at all.
 ///
 /// `operands` holds the operation's operands by value number, `exact` its results.

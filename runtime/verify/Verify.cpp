@@ -89,7 +89,7 @@ private:
       return {};
     report.loss = program.outputFloat(entry.name(), "loss");
     double difference = std::fabs(report.loss - report.lossEvaluated);
-    if (difference <= 1e-4 * std::fabs(report.lossEvaluated) + 1e-7 ||
+    if (difference <= 1e-4 * std::fabs(report.lossEvaluated) + 2e-6 ||
         (std::isnan(report.loss) && std::isnan(report.lossEvaluated)))
       return {};
     return Status::invalid(
@@ -143,10 +143,12 @@ private:
                       tolerance),
           "the plan computes this operation wrongly; report it with the model and recipe");
     };
-    for (size_t i = 0; i < exact.integer.size(); ++i)
-      if (got.integer[i] != exact.integer[i])
-        return wrong(i, static_cast<double>(got.integer[i]), static_cast<double>(exact.integer[i]),
-                     0);
+    for (size_t i = 0; i < exact.integer.size(); ++i) {
+      auto ours = static_cast<double>(got.integer[i]),
+           right = static_cast<double>(exact.integer[i]);
+      if (got.integer[i] != exact.integer[i] && !(std::fabs(ours - right) <= allowed[i]))
+        return wrong(i, ours, right, allowed[i]);
+    }
     for (size_t i = 0; i < exact.real.size(); ++i) {
       double ours = got.real[i], right = exact.real[i];
       if (ours == right || (std::isnan(ours) && std::isnan(right)))

@@ -28,10 +28,10 @@ struct VerifyReport {
 /// evaluator makes of those operands: so rounding does not pile up and the
 /// first operation that is wrong is named.
 ///
-/// Tolerances: runtime/verify/Tolerance.h. Integers and booleans must be equal.
+/// Tolerances: runtime/verify/Tolerance.h.
 ///
 /// An entry with a loss is also evaluated from its inputs to the loss, end to end:
-/// within 1e-4 relative (rounding of f32, 6e-8, over the few hundred operations in
+/// within 1e-4 relative and 2e-6 (rounding of f32, 6e-8, over the few hundred operations in
 /// a row of a deep model, and room for what normalisation enlarges).
 ///
 /// Errors: InvalidInput naming the operation that is wrong, the element, and

@@ -1,0 +1,104 @@
+// Seeded random graphs over all operators, with their gradients, as entries of
+// plans: decomposed, fused, placed in memory, compiled, run, and every operation
+// compared with the evaluator (runtime/verify).
+#include "compiler/compose/EntryBuilder.h"
+#include "compiler/planwriter/Lowering.h"
+#include "compiler/planwriter/Translation.h"
+#include "passes/autodiff/Gradient.h"
+#include "passes/fusion/Passes.h"
+#include "passes/recompute/Passes.h"
+#include "runtime/verify/Verify.h"
+#include "tests/unit/autodiff/RandomGraph.h"
+
+#include <gtest/gtest.h>
+
+#include <mlir/Pass/PassManager.h>
+#include <mlir/Transforms/Passes.h>
+
+#include <cmath>
+#include <random>
+
+using namespace mlir;
+using namespace diffc;
+
+namespace {
+
+constexpr int kGraphs = 500, kPerPlan = 25;
+
+/// Entry `name`: a random graph on f32 inputs, its loss and all gradients.
+void addEntry(ModuleOp module, const std::string &name, int seed) {
+  // Around the vector width, small, odd, and of one element.
+  static const SmallVector<SmallVector<int64_t>> menus[] = {
+      {{2, 6}, {2, 4, 3}}, {{33}, {3, 31}},     {{5, 64}, {2, 2, 65}}, {{4, 8, 16}, {1, 7}},
+      {{1}, {17, 3}},      {{2, 3, 4, 4}, {1}}, {{130}, {2, 1, 9}},
+  };
+  EntryBuilder e(module, name, 64 * seed, /*seed=*/0);
+  SmallVector<Value> inputs;
+  for (auto [i, shape] : llvm::enumerate(menus[seed % std::size(menus)]))
+    inputs.push_back(e.input("in" + std::to_string(i), RankedTensorType::get(shape, e.f32())));
+  randomgraph::RandomGraph graph(e.builder(), *inputs[0].getParentBlock(), seed);
+  Value loss = graph.grow(4 + seed % 9);
+  auto gradients = buildGradients(e.builder(), loss, inputs);
+  ASSERT_TRUE(succeeded(gradients));
+  e.output("loss", loss);
+  for (auto [i, gradient] : llvm::enumerate(*gradients))
+    if (gradient)
+      e.output("g" + std::to_string(i), gradient);
+  e.finish();
+}
+
+class RandomPlans : public ::testing::TestWithParam<int> {};
+
+TEST_P(RandomPlans, EveryOperationEqualsTheEvaluator) {
+  int plan = GetParam();
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  context.loadDialect<nn::NnDialect, train::TrainDialect>();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
+  for (int i = 0; i < kPerPlan; ++i) {
+    addEntry(*module, "graph" + std::to_string(i), plan * kPerPlan + i);
+    ASSERT_FALSE(HasFatalFailure());
+  }
+  PassManager pm(&context);
+  pm.addPass(createDecomposeOps());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  FuseKernelsOptions fusion;
+  fusion.fuse = plan % 5 != 4; // one plan in five without fusion
+  pm.addPass(createFuseKernels(fusion));
+  pm.addPass(createRecomputePointwise());
+  ASSERT_TRUE(succeeded(pm.run(*module)));
+
+  auto recipe = parseRecipe("", "(none)");
+  auto target = parseCpuTarget("cpu");
+  ASSERT_TRUE(recipe.ok() && target.ok());
+  auto parts = lowerToPlan(*module, *recipe, *target, /*team=*/2, "random");
+  ASSERT_TRUE(parts.ok()) << parts.status().message();
+  auto proto = toProto(parts->program(), std::move(parts->blobs));
+  ASSERT_TRUE(proto.ok()) << proto.status().message();
+  auto loaded = diffrun::LoadedPlan::check(*proto, "random.plan");
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  auto program = diffrun::Program::create(*loaded);
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  for (int i = 0; i < kPerPlan; ++i) {
+    diffrun::VerifyOptions options;
+    options.entry = "graph" + std::to_string(i);
+    const diffrun::proto::Entry &entry = *(*program)->plan().findEntry(options.entry);
+    std::mt19937 random(plan * kPerPlan + i);
+    std::map<std::string, std::vector<float>> data;
+    diffrun::InputData inputs;
+    for (const auto &input : entry.inputs()) {
+      std::vector<float> &values = data[input.role()];
+      values.resize(static_cast<size_t>(input.buffer().bytes()) / 4);
+      for (float &x : values) // away from 0, where some operators have a kink
+        x = static_cast<float>((random() % 2 ? 1 : -1) * (0.1 + 1.4 * (random() % 65536) / 65536));
+      inputs[input.role()] = values.data();
+    }
+    auto report = diffrun::verifyEntry(**program, inputs, options);
+    ASSERT_TRUE(report.ok()) << "seed " << plan * kPerPlan + i << ": " << report.status().message();
+    ASSERT_GT(report->operations, 0);
+    ASSERT_TRUE(std::isfinite(report->loss)) << "seed " << plan * kPerPlan + i;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomPlans, ::testing::Range(0, kGraphs / kPerPlan));
+
+} // namespace

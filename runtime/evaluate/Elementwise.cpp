@@ -6,6 +6,30 @@
 namespace diffrun::evaluate {
 namespace {
 
+/// -x; integers wrap around.
+double negative(double x) { return -x; }
+int64_t negative(int64_t x) { return static_cast<int64_t>(0 - static_cast<uint64_t>(x)); }
+
+/// Sum, difference and product; integers wrap around, as in memory.
+struct Plus {
+  double operator()(double a, double b) const { return a + b; }
+  int64_t operator()(int64_t a, int64_t b) const {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  }
+};
+struct Minus {
+  double operator()(double a, double b) const { return a - b; }
+  int64_t operator()(int64_t a, int64_t b) const {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+  }
+};
+struct Times {
+  double operator()(double a, double b) const { return a * b; }
+  int64_t operator()(int64_t a, int64_t b) const {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  }
+};
+
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 double gelu(double x, bool tanhForm) {
@@ -37,15 +61,15 @@ template <typename F> Status unaryAny(const Operands &in, Results &out, F f) {
   for (size_t i = 0; i < out[0].real.size(); ++i)
     out[0].real[i] = f(in[0]->real[i]);
   for (size_t i = 0; i < out[0].integer.size(); ++i)
-    out[0].integer[i] = f(in[0]->integer[i]);
+    out[0].integer[i] = wrapTo(f(in[0]->integer[i]), out[0].type.dtype);
   return {};
 }
 
 Status neg(const Node &, const Operands &in, Results &out) {
-  return unaryAny(in, out, [](auto x) { return -x; });
+  return unaryAny(in, out, [](auto x) { return negative(x); });
 }
 Status absolute(const Node &, const Operands &in, Results &out) {
-  return unaryAny(in, out, [](auto x) { return x < 0 ? -x : x; });
+  return unaryAny(in, out, [](auto x) { return x < 0 ? negative(x) : x; });
 }
 Status sign(const Node &, const Operands &in, Results &out) {
   return unaryAny(in, out, [](auto x) { return decltype(x)((x > 0) - (x < 0)); });
@@ -77,35 +101,20 @@ Status siluGrad(const Node &, const Operands &in, Results &out) {
   return {};
 }
 
-double roundToPrecision(double value, DType dtype) {
-  switch (dtype) {
-  case DType::kF32:
-    return static_cast<float>(value);
-  case DType::kF16:
-    return halfToFloat(floatToHalf(static_cast<float>(value)));
-  case DType::kBF16:
-    return bfloat16ToFloat(floatToBfloat16(static_cast<float>(value)));
-  default:
-    return value;
-  }
-}
-
 Status cast(const Node &, const Operands &in, Results &out) {
   DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 1, 1));
   DType to = out[0].type.dtype;
   for (int64_t i = 0, n = out[0].type.count(); i < n; ++i) {
     if (in[0]->isReal() && out[0].isReal())
-      out[0].real[i] = roundToPrecision(in[0]->real[i], to);
+      out[0].real[i] = roundTo(in[0]->real[i], to);
     else if (in[0]->isReal())
       out[0].integer[i] = saturate(in[0]->real[i], to);
     else if (out[0].isReal())
-      out[0].real[i] = roundToPrecision(static_cast<double>(in[0]->integer[i]), to);
+      out[0].real[i] = roundTo(static_cast<double>(in[0]->integer[i]), to);
     else if (to == DType::kBool)
       out[0].integer[i] = in[0]->integer[i] != 0;
-    else if (to == DType::kI32) // wraps, as a narrowing conversion in memory does
-      out[0].integer[i] = static_cast<int32_t>(in[0]->integer[i]);
-    else
-      out[0].integer[i] = in[0]->integer[i];
+    else // wraps, as a narrowing conversion in memory does
+      out[0].integer[i] = wrapTo(in[0]->integer[i], to);
   }
   return {};
 }
@@ -129,7 +138,7 @@ template <typename F> Status arithmetic(const Operands &in, Results &out, F f) {
     if (out[0].isReal())
       out[0].real[i] = f(in[0]->real[a], in[1]->real[b]);
     else
-      out[0].integer[i] = f(in[0]->integer[a], in[1]->integer[b]);
+      out[0].integer[i] = wrapTo(f(in[0]->integer[a], in[1]->integer[b]), out[0].type.dtype);
   });
 }
 template <typename F> Status compare(const Operands &in, Results &out, F f) {
@@ -147,9 +156,9 @@ template <typename F> Status compare(const Operands &in, Results &out, F f) {
   Status NAME(const Node &, const Operands &in, Results &out) {                                    \
     return compare(in, out, [](auto a, auto b) -> int64_t { return EXPRESSION; });                 \
   }
-DIFFRUN_ARITHMETIC(add, a + b)
-DIFFRUN_ARITHMETIC(sub, a - b)
-DIFFRUN_ARITHMETIC(mul, a *b)
+DIFFRUN_ARITHMETIC(add, Plus()(a, b))
+DIFFRUN_ARITHMETIC(sub, Minus()(a, b))
+DIFFRUN_ARITHMETIC(mul, Times()(a, b))
 // The larger (smaller) one; a NaN in a comes through, as in the kernels.
 DIFFRUN_ARITHMETIC(maximum, a < b ? b : a)
 DIFFRUN_ARITHMETIC(minimum, b < a ? b : a)
@@ -169,7 +178,7 @@ Status div(const Node &, const Operands &in, Results &out) {
         return Status::invalid("integer division by zero");
   return arithmetic(in, out, [](auto a, auto b) {
     if constexpr (std::is_integral_v<decltype(a)>)
-      return b == -1 ? -a : a / b;
+      return b == -1 ? negative(a) : a / b;
     else
       return a / b;
   });

@@ -1,5 +1,10 @@
 #include "runtime/evaluate/Evaluate.h"
 
+#include "runtime/evaluate/NodeChecks.h"
+
+#include <new>
+#include <stdexcept>
+
 namespace diffrun::evaluate {
 namespace {
 template <typename T> T attributeOr(const Node &node, const std::string &key, T fallback) {
@@ -43,12 +48,23 @@ Result<Results> evaluate(const Node &node, const Operands &operands,
   auto kernel = registry().find(node.op);
   if (kernel == registry().end())
     return Status::internal(where + ": no evaluation kernel of this name");
-  Results results;
-  for (const TensorType &type : types)
-    results.emplace_back(type);
-  if (Status status = kernel->second(node, operands, results); !status)
+  std::vector<const TensorType *> given;
+  for (const Tensor *operand : operands)
+    given.push_back(operand ? &operand->type : nullptr);
+  if (Status status = checkNode(node, given, types); !status)
     return status.withContext(where);
-  return results;
+  try {
+    Results results;
+    for (const TensorType &type : types)
+      results.emplace_back(type);
+    if (Status status = kernel->second(node, operands, results); !status)
+      return status.withContext(where);
+    return results;
+  } catch (const std::bad_alloc &) {
+    return Status::machine(where + ": not enough memory to evaluate it");
+  } catch (const std::length_error &) {
+    return Status::machine(where + ": not enough memory to evaluate it");
+  }
 }
 
 Status evaluate(const Graph &graph, int64_t first, int64_t count,

@@ -1,5 +1,6 @@
 #include "runtime/evaluate/Tensor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -33,6 +34,36 @@ std::vector<int64_t> rowMajorStrides(const std::vector<int64_t> &shape) {
   for (size_t i = shape.size(); i-- > 1;)
     strides[i - 1] = strides[i] * shape[i];
   return strides;
+}
+
+double roundTo(double value, DType dtype) {
+  int bits, least;
+  double largest;
+  switch (dtype) {
+  case DType::kF32:
+    return static_cast<float>(value);
+  case DType::kF16:
+    bits = 10, least = -14, largest = 65504;
+    break;
+  case DType::kBF16:
+    bits = 7, least = -126, largest = 0x1.fep127;
+    break;
+  default:
+    return value;
+  }
+  if (value == 0 || !std::isfinite(value))
+    return value;
+  int exponent;
+  std::frexp(value, &exponent); // |value| in [2^(exponent - 1), 2^exponent)
+  int unit = std::max(exponent - 1, least) - bits;
+  double rounded = std::ldexp(std::nearbyint(std::ldexp(value, -unit)), unit);
+  if (std::fabs(rounded) > largest)
+    return std::copysign(std::numeric_limits<double>::infinity(), value);
+  return rounded;
+}
+
+int64_t wrapTo(int64_t value, DType dtype) {
+  return dtype == DType::kI32 ? static_cast<int32_t>(value) : value;
 }
 
 int64_t saturate(double value, DType dtype) {
@@ -113,12 +144,14 @@ void toBytes(const Tensor &tensor, void *bytes) {
     write<float>(tensor.real, bytes, [](double v) { return static_cast<float>(v); });
     break;
   case DType::kF16:
-    write<uint16_t>(tensor.real, bytes,
-                    [](double v) { return floatToHalf(static_cast<float>(v)); });
+    write<uint16_t>(tensor.real, bytes, [](double v) {
+      return floatToHalf(static_cast<float>(roundTo(v, DType::kF16)));
+    });
     break;
   case DType::kBF16:
-    write<uint16_t>(tensor.real, bytes,
-                    [](double v) { return floatToBfloat16(static_cast<float>(v)); });
+    write<uint16_t>(tensor.real, bytes, [](double v) {
+      return floatToBfloat16(static_cast<float>(roundTo(v, DType::kBF16)));
+    });
     break;
   case DType::kI64:
     write<int64_t>(tensor.integer, bytes, [](int64_t v) { return v; });

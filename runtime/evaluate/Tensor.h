@@ -45,6 +45,13 @@ void toBytes(const Tensor &tensor, void *bytes);
 /// Row-major strides in elements.
 std::vector<int64_t> rowMajorStrides(const std::vector<int64_t> &shape);
 
+/// `value` rounded once, to nearest even, to what a float type can hold; beyond its
+/// largest number infinity.
+double roundTo(double value, DType dtype);
+
+/// `value` as an integer type holds it after wrapping around.
+int64_t wrapTo(int64_t value, DType dtype);
+
 /// `value` to an integer type's range: truncated toward zero, saturated, 0 for NaN.
 int64_t saturate(double value, DType dtype);
 

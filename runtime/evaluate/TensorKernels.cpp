@@ -73,7 +73,15 @@ Status reduce(const Node &node, const Operands &in, Results &out, double initial
 }
 
 Status reduceSum(const Node &node, const Operands &in, Results &out) {
-  return reduce(node, in, out, 0, [](auto a, auto b) { return a + b; });
+  DIFFRUN_RETURN_IF_ERROR(reduce(node, in, out, 0, [](auto a, auto b) {
+    if constexpr (std::is_integral_v<decltype(a)>) // wraps around
+      return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    else
+      return a + b;
+  }));
+  for (int64_t &sum : out[0].integer)
+    sum = wrapTo(sum, out[0].type.dtype);
+  return {};
 }
 Status reduceMean(const Node &node, const Operands &in, Results &out) {
   if (!out[0].isReal())

@@ -10,7 +10,8 @@ namespace diffrun::evaluate {
 int64_t TensorType::count() const {
   int64_t product = 1;
   for (int64_t extent : shape)
-    product *= extent;
+    if (__builtin_mul_overflow(product, extent, &product))
+      return std::numeric_limits<int64_t>::max();
   return product;
 }
 

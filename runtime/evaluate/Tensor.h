@@ -14,6 +14,7 @@ struct TensorType {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
 
+  /// Elements; the largest number where there are more.
   int64_t count() const;
   /// "f32[2,3]"
   std::string str() const;

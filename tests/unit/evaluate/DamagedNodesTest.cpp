@@ -177,8 +177,12 @@ int64_t strange(std::mt19937 &random, int64_t near) {
                               int64_t{1} << 40,
                               std::numeric_limits<int64_t>::min(),
                               std::numeric_limits<int64_t>::max()};
-  return random() % 2 ? near + static_cast<int64_t>(random() % 5) - 2
-                      : kOdd[random() % std::size(kOdd)];
+  if (random() % 2)
+    return kOdd[random() % std::size(kOdd)];
+  int64_t moved = near;
+  if (__builtin_add_overflow(near, static_cast<int64_t>(random() % 5) - 2, &moved))
+    return near;
+  return moved;
 }
 
 void damage(TensorType &type, std::mt19937 &random) {

@@ -80,6 +80,7 @@ private:
     namespace fs = std::filesystem;
     data = options.data;
     flip = options.flip;
+    dropLast = options.dropLast;
     bool exists = fs::exists(options.run + "/checkpoints");
     if (!options.resume) {
       if (exists)
@@ -99,6 +100,7 @@ private:
     if (data.empty()) {
       data = checkpoint.state.value("data", std::string());
       flip = checkpoint.state.value("flip", false);
+      dropLast = checkpoint.state.value("drop_last", false);
     }
     const auto scalars = checkpoint.state.value("scalars", nlohmann::json::object());
     for (auto &[name, value] : scalars.items())
@@ -146,6 +148,7 @@ private:
     loading.seed = static_cast<uint64_t>(program.scalar("seed"));
     loading.threads = options.loaderThreads;
     loading.flip = flip;
+    loading.dropLast = dropLast;
     loading.consumed = consumed;
     DIFFRUN_ASSIGN(loader, Loader::create(*dataset, shape.elements(), loading));
     return {};
@@ -230,6 +233,7 @@ private:
                             {"consumed", loader->consumed()},
                             {"data", data},
                             {"flip", flip},
+                            {"drop_last", dropLast},
                             {"scalars", scalars},
                             {"plan", program.plan().plan().name()}};
     return store.save(iteration(), tensorsOf(program), state);
@@ -240,7 +244,7 @@ private:
   CheckpointStore store;
   const proto::Entry *entry = nullptr, *update = nullptr;
   std::string data;
-  bool flip = false;
+  bool flip = false, dropLast = false;
   int64_t consumed = 0;
   bool started = false;
   std::unique_ptr<Dataset> dataset;

@@ -14,7 +14,8 @@ struct TrainOptions {
   std::string data;     ///< a data set; with resume the run's own if empty
   int64_t steps = 1000; ///< iterations in all, those before a resume included
   bool resume = false;
-  bool flip = false; ///< mirror half of the pictures
+  bool flip = false;     ///< mirror half of the pictures
+  bool dropLast = false; ///< leave out an epoch's short last batch instead of masking it
   int loaderThreads = 2;
   int64_t saveEvery = 0; ///< iterations between checkpoints; 0: only at the end
   int keep = 3;          ///< checkpoints to keep

@@ -59,6 +59,8 @@ Action addTrain(CLI::App &app) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   command->add_flag("--resume", train.resume, "go on from the newest checkpoint");
   command->add_flag("--flip", train.flip, "mirror half of the pictures");
+  command->add_flag("--drop-last", train.dropLast,
+                    "leave out an epoch's short last batch instead of masking what it lacks");
   command->add_option("--loader-threads", train.loaderThreads, "decoding threads; 0: none")
       ->capture_default_str()
       ->check(CLI::Range(0, 64));

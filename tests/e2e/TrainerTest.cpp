@@ -1,0 +1,165 @@
+// The training loop on small data sets: short batches, short windows, tiny sets.
+// Whatever the order of the samples, every one of them weighs the same.
+#include "runtime/train/Trainer.h"
+#include "compiler/pipeline/Compile.h"
+#include "tests/unit/import/OnnxBuilder.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <numeric>
+
+namespace diffc::test {
+namespace {
+
+/// y = w x with w = 0 on pictures of one pixel, trained towards the target x: a
+/// sample's loss is (w x - x)^2, its gradient -2 x^2, so the norm that a step
+/// reports is twice the mean square of the samples that it saw.
+class TrainerTest : public ::testing::Test {
+protected:
+  void SetUp() override {
+    folder = ::testing::TempDir() + "/trainer_" +
+             ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+  }
+
+  /// Pixels as an IDX data set; their values as the loader gives them.
+  std::vector<double> writeData(const std::vector<uint8_t> &pixels) {
+    auto big = [](std::ofstream &stream, uint32_t x) {
+      for (int shift = 24; shift >= 0; shift -= 8)
+        stream.put(static_cast<char>(x >> shift));
+    };
+    std::ofstream images(folder + "/train-images-idx3-ubyte", std::ios::binary);
+    for (uint32_t x : {0x803u, uint32_t(pixels.size()), 1u, 1u})
+      big(images, x);
+    images.write(reinterpret_cast<const char *>(pixels.data()), long(pixels.size()));
+    std::ofstream labels(folder + "/train-labels-idx1-ubyte", std::ios::binary);
+    for (uint32_t x : {0x801u, uint32_t(pixels.size())})
+      big(labels, x);
+    for (size_t i = 0; i < pixels.size(); ++i)
+      labels.put(0);
+    std::vector<double> values;
+    for (uint8_t pixel : pixels)
+      values.push_back(static_cast<float>(pixel) / 127.5f - 1.0f);
+    return values;
+  }
+
+  diffrun::Status train(const std::string &recipe, int64_t steps, bool dropLast = false) {
+    OnnxBuilder model(17);
+    model.input("x", {"N", "1", "1", "1"});
+    model.floats("w", {1}, {0});
+    model.node("Mul", {"x", "w"});
+    std::ofstream(folder + "/recipe.yaml")
+        << recipe << "\ninputs: {x: clean}\nobjective: {kind: regression}\nthreads: 1\n"
+        << "optimizer: {lr: 0}\n";
+    CompileOptions options;
+    options.model = model.save();
+    options.recipe = folder + "/recipe.yaml";
+    options.output = folder + "/p.plan";
+    DIFFRUN_RETURN_IF_ERROR(compile(options).status());
+    DIFFRUN_ASSIGN(auto plan, diffrun::LoadedPlan::open(options.output));
+    DIFFRUN_ASSIGN(auto program, diffrun::Program::create(plan));
+    DIFFRUN_RETURN_IF_ERROR(program->initialize());
+    diffrun::TrainOptions training;
+    training.run = folder + "/run";
+    training.data = folder;
+    training.steps = steps;
+    training.dropLast = dropLast;
+    training.quiet = true;
+    return diffrun::train(*program, training);
+  }
+
+  std::vector<double> norms() {
+    std::vector<double> values;
+    std::ifstream stream(folder + "/run/metrics.jsonl");
+    for (std::string line; std::getline(stream, line);)
+      values.push_back(nlohmann::json::parse(line)["norm"].get<double>());
+    return values;
+  }
+  static double squares(const std::vector<double> &x) {
+    return std::inner_product(x.begin(), x.end(), x.begin(), 0.0);
+  }
+
+  std::string folder;
+};
+
+const std::vector<uint8_t> kSix = {140, 160, 180, 200, 220, 240};
+
+TEST_F(TrainerTest, AShortLastWindowDividesByItsOwnSamples) {
+  std::vector<double> x = writeData(kSix);
+  auto status = train("batch: 1\naccumulate: 4", 2);
+  ASSERT_TRUE(status.ok()) << status.message();
+  std::vector<double> n = norms(); // of four samples and of two
+  ASSERT_EQ(n.size(), 2u);
+  EXPECT_NEAR(4 * n[0] + 2 * n[1], 2 * squares(x), 1e-5);
+  // Divided by the configured count the second would be half as large: the least
+  // mean of two samples is above half of the largest.
+  EXPECT_GT(n[1], 2 * (x[0] * x[0] + x[1] * x[1]) / 2 - 1e-6);
+}
+
+TEST_F(TrainerTest, AShortLastBatchWeighsBySample) {
+  std::vector<double> x = writeData(kSix);
+  auto status = train("batch: 4\naccumulate: 2", 2);
+  ASSERT_TRUE(status.ok()) << status.message();
+  std::vector<double> n = norms(); // each window is an epoch: four samples and two
+  ASSERT_EQ(n.size(), 2u);
+  EXPECT_NEAR(n[0], 2 * squares(x) / 6, 1e-6);
+  EXPECT_NEAR(n[1], 2 * squares(x) / 6, 1e-6);
+}
+
+TEST_F(TrainerTest, FewerSamplesThanABatch) {
+  std::vector<double> x = writeData({150, 200, 250});
+  auto status = train("batch: 8", 2);
+  ASSERT_TRUE(status.ok()) << status.message();
+  std::vector<double> n = norms(); // one batch of three an epoch
+  EXPECT_NEAR(n.at(0), 2 * squares(x) / 3, 1e-6);
+  EXPECT_NEAR(n.at(1), 2 * squares(x) / 3, 1e-6);
+  std::filesystem::remove_all(folder + "/run");
+  status = train("batch: 8", 2, /*dropLast=*/true);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("3"), std::string::npos) << status.message();
+}
+
+TEST_F(TrainerTest, TheLearningRateCountsOptimizerSteps) {
+  writeData(kSix);
+  auto rates = [&](const std::string &recipe) {
+    std::filesystem::remove_all(folder + "/run");
+    std::ofstream(folder + "/recipe.yaml") << "";
+    OnnxBuilder model(17);
+    model.input("x", {"N", "1", "1", "1"});
+    model.floats("w", {1}, {0});
+    model.node("Mul", {"x", "w"});
+    std::ofstream(folder + "/recipe.yaml")
+        << recipe << "\ninputs: {x: clean}\nobjective: {kind: regression}\nthreads: 1\n"
+        << "optimizer: {lr: 1.0e-3, schedule: {kind: cosine, warmup: 10, steps: 100}}\n";
+    CompileOptions options;
+    options.model = model.save();
+    options.recipe = folder + "/recipe.yaml";
+    options.output = folder + "/p.plan";
+    EXPECT_TRUE(compile(options).ok());
+    auto plan = diffrun::LoadedPlan::open(options.output);
+    auto program = diffrun::Program::create(*plan);
+    EXPECT_TRUE((*program)->initialize().ok());
+    diffrun::TrainOptions training;
+    training.run = folder + "/run";
+    training.data = folder;
+    training.steps = 101;
+    training.quiet = true;
+    EXPECT_TRUE(diffrun::train(**program, training).ok());
+    std::vector<double> values;
+    std::ifstream stream(folder + "/run/metrics.jsonl");
+    for (std::string line; std::getline(stream, line);)
+      values.push_back(nlohmann::json::parse(line)["lr"].get<double>());
+    return values;
+  };
+  std::vector<double> plain = rates("batch: 1"), accumulated = rates("batch: 1\naccumulate: 4");
+  EXPECT_EQ(plain, accumulated);
+  ASSERT_EQ(plain.size(), 101u);
+  EXPECT_NEAR(plain[0], 1e-4, 1e-9);  // the first of ten warm-up steps
+  EXPECT_NEAR(plain[55], 5e-4, 1e-8); // 55 steps are done: half-way down
+  EXPECT_NEAR(plain[100], 0, 1e-9);   // 100 are done
+}
+
+} // namespace
+} // namespace diffc::test

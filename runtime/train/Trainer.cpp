@@ -1,6 +1,7 @@
 #include "runtime/train/Trainer.h"
 
 #include "runtime/metrics/Metrics.h"
+#include "runtime/train/Evaluation.h"
 #include "runtime/train/StateFiles.h"
 
 #include <cmath>
@@ -13,13 +14,6 @@
 
 namespace diffrun {
 namespace {
-
-const proto::Input *inputOf(const proto::Entry &entry, const std::string &role) {
-  for (const proto::Input &input : entry.inputs())
-    if (!input.scalar() && input.role() == role)
-      return &input;
-  return nullptr;
-}
 
 /// Since the process was started, its loading included.
 double secondsSinceStart() {
@@ -125,26 +119,25 @@ private:
   }
 
   Status openData() {
-    const proto::Input *pictures = inputOf(*entry, "clean");
-    if (!pictures)
-      pictures = inputOf(*entry, "noisy");
-    if (!pictures || pictures->type().shape_size() != 4 || pictures->type().dtype() != proto::F32)
-      return Status::invalid(program.plan().path() +
-                                 ": its step takes no pictures [batch, channels, height, width]",
-                             "diffrun train reads pictures; other data are not supported yet");
-    ImageShape shape{pictures->type().shape(1), pictures->type().shape(2),
-                     pictures->type().shape(3)};
+    DIFFRUN_ASSIGN(ImageShape shape, pictureShapeOf(program.plan(), *entry));
     if (data.empty())
       return Status::usage("no data are given", "--data fashion-mnist, or a folder of pictures");
     int64_t resident = residentBytes();
     DIFFRUN_ASSIGN(dataset, openDataset(data, "train", shape));
+    if (options.evalEvery) {
+      DIFFRUN_ASSIGN(evaluation,
+                     Evaluation::create(program, options.evalData.empty() ? data : options.evalData,
+                                        options.loaderThreads));
+    }
     program.addResidentBefore(std::max<int64_t>(0, residentBytes() - resident));
     if (const proto::Input *labels = inputOf(*entry, "label"); labels && dataset->classes().empty())
       return Status::invalid(data + ": has no labels, and the model needs them",
                              "sort the pictures into a folder per class");
     say(dataset->describe());
+    if (evaluation)
+      say("evaluated on " + evaluation->describe());
     LoaderOptions loading;
-    loading.batch = pictures->type().shape(0);
+    loading.batch = entry->batch();
     loading.seed = static_cast<uint64_t>(program.scalar("seed"));
     loading.threads = options.loaderThreads;
     loading.flip = flip;
@@ -167,11 +160,18 @@ private:
         say(fmt::format("first step done {:.2f} s after the start", secondsSinceStart()));
       }
       float loss = program.outputFloat(lastEntry(), "loss");
-      if (done % options.logEvery == 0 || done == options.steps) {
+      bool last = done == options.steps;
+      bool evaluate = evaluation && (last || done % options.evalEvery == 0);
+      if (done % options.logEvery == 0 || last || evaluate) {
         Scalars scalars{{"loss", loss},
                         {"norm", program.outputFloat(lastEntry(), "norm")},
                         {"lr", program.outputFloat(lastEntry(), "lr")},
                         {"optimizer_steps", static_cast<double>(counter("step"))}};
+        if (evaluate) {
+          DIFFRUN_ASSIGN(double evaluated, evaluation->run());
+          scalars.emplace_back("eval_loss", evaluated);
+          say(fmt::format("step {}  eval loss {:.4f}", done, evaluated));
+        }
         DIFFRUN_RETURN_IF_ERROR(metrics.write(done, scalars));
         DIFFRUN_RETURN_IF_ERROR(events.write(done, scalars));
       }
@@ -181,7 +181,6 @@ private:
         std::fprintf(stderr, "\r%s  ", progress.line(done, loss).c_str());
       else if (!options.quiet && (done % 50 == 0 || done == options.steps))
         say(progress.line(done, loss));
-      bool last = done == options.steps;
       if (last || (options.saveEvery && done % options.saveEvery == 0))
         DIFFRUN_RETURN_IF_ERROR(save());
     }
@@ -211,16 +210,7 @@ private:
 
   Status step() {
     DIFFRUN_RETURN_IF_ERROR(loader->next(batch));
-    InputData inputs;
-    inputs["clean"] = inputs["noisy"] = inputs["target"] = batch.images.data();
-    inputs["sample_weight"] = batch.weights.data();
-    inputs["label"] = batch.labels.data();
-    if (const proto::Input *label = inputOf(*entry, "label");
-        label && label->type().dtype() == proto::I32) {
-      narrow.assign(batch.labels.begin(), batch.labels.end());
-      inputs["label"] = narrow.data();
-    }
-    return program.run(entry->name(), inputs);
+    return program.run(entry->name(), inputs.of(batch, *entry));
   }
 
   Status save() {
@@ -250,7 +240,8 @@ private:
   std::unique_ptr<Dataset> dataset;
   std::unique_ptr<Loader> loader;
   Batch batch;
-  std::vector<int32_t> narrow;
+  PictureInputs inputs;
+  std::unique_ptr<Evaluation> evaluation;
   MetricsFile metrics;
   EventFile events;
 };

@@ -19,6 +19,8 @@ struct TrainOptions {
   int loaderThreads = 2;
   int64_t saveEvery = 0; ///< iterations between checkpoints; 0: only at the end
   int keep = 3;          ///< checkpoints to keep
+  int64_t evalEvery = 0; ///< iterations between evaluations (and one at the end); 0: none
+  std::string evalData;  ///< pictures to evaluate on; empty: the data set's test pictures
   int64_t logEvery = 1;
   std::function<void(const std::string &)> log; ///< lines for people
   bool quiet = false;                           ///< no progress line

@@ -66,6 +66,7 @@ protected:
     training.data = folder;
     training.steps = steps;
     training.dropLast = dropLast;
+    training.evalEvery = evalEvery;
     training.quiet = true;
     return diffrun::train(*program, training);
   }
@@ -82,6 +83,7 @@ protected:
   }
 
   std::string folder;
+  int64_t evalEvery = 0;
 };
 
 const std::vector<uint8_t> kSix = {140, 160, 180, 200, 220, 240};
@@ -106,6 +108,29 @@ TEST_F(TrainerTest, AShortLastBatchWeighsBySample) {
   ASSERT_EQ(n.size(), 2u);
   EXPECT_NEAR(n[0], 2 * squares(x) / 6, 1e-6);
   EXPECT_NEAR(n[1], 2 * squares(x) / 6, 1e-6);
+}
+
+TEST_F(TrainerTest, EvaluatesEverySampleOnce) {
+  std::vector<double> x = writeData({130, 150, 170, 190, 210, 230, 250});
+  std::filesystem::copy_file(folder + "/train-images-idx3-ubyte",
+                             folder + "/t10k-images-idx3-ubyte");
+  std::filesystem::copy_file(folder + "/train-labels-idx1-ubyte",
+                             folder + "/t10k-labels-idx1-ubyte");
+  evalEvery = 2;
+  auto status = train("batch: 2\nentries: {eval: {batch: 3}}", 5);
+  ASSERT_TRUE(status.ok()) << status.message();
+  std::ifstream stream(folder + "/run/metrics.jsonl");
+  int step = 0, evaluations = 0;
+  for (std::string line; std::getline(stream, line);) {
+    auto metrics = nlohmann::json::parse(line);
+    bool due = ++step % 2 == 0 || step == 5;
+    ASSERT_EQ(metrics.contains("eval_loss"), due) << line;
+    if (due) { // the mean of x^2 over all seven, with w = 0
+      EXPECT_NEAR(metrics["eval_loss"].get<double>(), squares(x) / 7, 1e-6);
+      ++evaluations;
+    }
+  }
+  EXPECT_EQ(evaluations, 3);
 }
 
 TEST_F(TrainerTest, FewerSamplesThanABatch) {

@@ -16,8 +16,10 @@ struct Options {
 };
 
 Status run(const Options &options) {
-  DIFFRUN_ASSIGN(auto program,
-                 openProgram(options.plan, {"step", "accumulate", "apply"}, options.scalars));
+  std::vector<std::string> entries = {"step", "accumulate", "apply"};
+  if (options.train.evalEvery)
+    entries.push_back("eval");
+  DIFFRUN_ASSIGN(auto program, openProgram(options.plan, entries, options.scalars));
   TrainOptions train = options.train;
   train.log = [](const std::string &line) {
     fmt::print("{}\n", line);
@@ -68,6 +70,13 @@ Action addTrain(CLI::App &app) {
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   command->add_option("--keep", train.keep, "checkpoints to keep")->capture_default_str();
+  command
+      ->add_option("--eval-every", train.evalEvery,
+                   "steps between evaluations by the plan's entry eval; 0: none")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--eval-data", train.evalData,
+                      "pictures to evaluate on (default: the data's test pictures)");
   command->add_option("--log-every", train.logEvery, "steps between lines of metrics.jsonl")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);

@@ -1,0 +1,37 @@
+#include "runtime/train/PictureInputs.h"
+
+namespace diffrun {
+
+const proto::Input *inputOf(const proto::Entry &entry, const std::string &role) {
+  for (const proto::Input &input : entry.inputs())
+    if (!input.scalar() && input.role() == role)
+      return &input;
+  return nullptr;
+}
+
+Result<ImageShape> pictureShapeOf(const LoadedPlan &plan, const proto::Entry &entry) {
+  const proto::Input *pictures = inputOf(entry, "clean");
+  if (!pictures)
+    pictures = inputOf(entry, "noisy");
+  if (!pictures || pictures->type().shape_size() != 4 || pictures->type().dtype() != proto::F32)
+    return Status::invalid(plan.path() + ": its " + entry.name() +
+                               " takes no pictures [batch, channels, height, width]",
+                           "diffrun train reads pictures; other data are not supported yet");
+  return ImageShape{pictures->type().shape(1), pictures->type().shape(2),
+                    pictures->type().shape(3)};
+}
+
+InputData PictureInputs::of(const Batch &batch, const proto::Entry &entry) {
+  InputData inputs;
+  inputs["clean"] = inputs["noisy"] = inputs["target"] = batch.images.data();
+  inputs["sample_weight"] = batch.weights.data();
+  inputs["label"] = batch.labels.data();
+  if (const proto::Input *label = inputOf(entry, "label");
+      label && label->type().dtype() == proto::I32) {
+    narrow.assign(batch.labels.begin(), batch.labels.end());
+    inputs["label"] = narrow.data();
+  }
+  return inputs;
+}
+
+} // namespace diffrun

@@ -1,5 +1,7 @@
 #include "compiler/codegen/ObjectCode.h"
 
+#include "runtime/plan/CpuFeatures.h"
+
 #include <lld/Common/Driver.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/LegacyPassManager.h>
@@ -9,7 +11,6 @@
 #include <llvm/Support/FileSystem.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Target/TargetMachine.h>
-#include <llvm/TargetParser/Host.h>
 #include <mlir/Conversion/Passes.h>
 #include <mlir/Dialect/Func/IR/FuncOps.h>
 #include <mlir/Dialect/LLVMIR/LLVMDialect.h>
@@ -34,28 +35,6 @@ using diffrun::Status;
 
 namespace diffc {
 namespace {
-
-struct Level {
-  const char *name;
-  std::vector<std::string> features;
-};
-
-const std::vector<Level> &levels() {
-  static const std::vector<Level> all = [] {
-    std::vector<std::string> avx2{"avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "popcnt", "movbe"};
-    auto plus = [](std::vector<std::string> base, std::vector<std::string> more) {
-      base.insert(base.end(), more.begin(), more.end());
-      return base;
-    };
-    auto avx512 = plus(avx2, {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"});
-    auto bf16 = plus(avx512, {"avx512bf16"});
-    return std::vector<Level>{{"avx2", avx2},
-                              {"avx512", avx512},
-                              {"avx512bf16", bf16},
-                              {"amx", plus(bf16, {"amx-tile", "amx-bf16"})}};
-  }();
-  return all;
-}
 
 /// Replaces math on f32 by polynomials, and powf by log and exp.
 struct MathToPolynomials : PassWrapper<MathToPolynomials, OperationPass<ModuleOp>> {
@@ -147,22 +126,20 @@ Result<std::string> link(const std::string &object) {
 } // namespace
 
 Result<CpuTarget> parseCpuTarget(const std::string &text) {
-  auto host = llvm::sys::getHostCPUFeatures();
-  if (text == "cpu") {
-    const Level *best = nullptr;
-    for (const Level &level : levels())
-      if (llvm::all_of(level.features, [&](const std::string &f) { return host.lookup(f); }))
-        best = &level;
-    if (!best)
-      return Status::machine("this CPU has no AVX2, which diffc's kernels need",
-                             "name the target: --target cpu:LEVEL");
-    return CpuTarget{best->name, best->features};
-  }
-  for (const Level &level : levels())
-    if (text == std::string("cpu:") + level.name)
+  const diffrun::CpuLevel *best = nullptr;
+  for (const diffrun::CpuLevel &level : diffrun::cpuLevels()) {
+    if (text == "cpu:" + level.name)
       return CpuTarget{level.name, level.features};
-  return Status::usage("target \"" + text + "\" is not known",
-                       "one of: cpu, cpu:avx2, cpu:avx512, cpu:avx512bf16, cpu:amx");
+    if (llvm::all_of(level.features, diffrun::cpuHas))
+      best = &level;
+  }
+  if (text != "cpu")
+    return Status::usage("target \"" + text + "\" is not known",
+                         "one of: cpu, cpu:avx2, cpu:avx512, cpu:avx512bf16, cpu:amx");
+  if (!best)
+    return Status::machine("this CPU has no AVX2, which diffc's kernels need",
+                           "name the target: --target cpu:LEVEL");
+  return CpuTarget{best->name, best->features};
 }
 
 Result<std::string> compileToSharedObject(ModuleOp module, const CpuTarget &target) {

@@ -28,7 +28,7 @@ Memory::~Memory() {
 }
 
 Status Memory::check(int64_t bytes, const std::string &what) {
-  int64_t free = procLine("/proc/meminfo", "MemAvailable");
+  int64_t free = freeMemory();
   if (free >= 0 && bytes > free)
     return Status::machine(what + " needs " + std::to_string(bytes) +
                                " bytes of memory, this machine has " + std::to_string(free) +
@@ -53,6 +53,9 @@ Result<Memory> Memory::allocate(int64_t bytes, const std::string &what) {
   memory.size = bytes;
   return memory;
 }
+
+int64_t machineMemory() { return procLine("/proc/meminfo", "MemTotal"); }
+int64_t freeMemory() { return procLine("/proc/meminfo", "MemAvailable"); }
 
 int64_t residentBytes() { return procLine("/proc/self/status", "VmRSS"); }
 int64_t peakResidentBytes() { return procLine("/proc/self/status", "VmHWM"); }

@@ -37,6 +37,11 @@ private:
   int64_t size = 0;
 };
 
+/// Bytes of memory that the machine has, and that a program could still take; -1
+/// where the system does not say.
+int64_t machineMemory();
+int64_t freeMemory();
+
 /// Bytes of the process in memory: now, and at most so far (VmRSS, VmHWM).
 int64_t residentBytes();
 int64_t peakResidentBytes();

@@ -56,6 +56,23 @@ std::map<std::string, bool> detect() {
 
 } // namespace
 
+const std::vector<CpuLevel> &cpuLevels() {
+  static const std::vector<CpuLevel> levels = [] {
+    std::vector<CpuLevel> list;
+    std::vector<std::string> features;
+    auto add = [&](const char *name, std::initializer_list<const char *> more) {
+      features.insert(features.end(), more.begin(), more.end());
+      list.push_back({name, features});
+    };
+    add("avx2", {"avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "popcnt", "movbe"});
+    add("avx512", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"});
+    add("avx512bf16", {"avx512bf16"});
+    add("amx", {"amx-tile", "amx-bf16"});
+    return list;
+  }();
+  return levels;
+}
+
 bool cpuHas(const std::string &feature) {
   static const std::map<std::string, bool> known = detect();
   auto found = known.find(feature);

@@ -4,6 +4,7 @@
 #include "runtime/plan/LoadedPlan.h"
 #include "runtime/plan/OpChecks.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 
@@ -46,7 +47,9 @@ private:
     if (plan.target().team() < 1 || plan.target().team() > 1024)
       return bad("has a team of " + std::to_string(plan.target().team()) + " threads");
     const std::string &level = plan.target().level();
-    if (level != "avx2" && level != "avx512" && level != "avx512bf16" && level != "amx")
+    const auto &levels = cpuLevels();
+    if (std::none_of(levels.begin(), levels.end(),
+                     [&](const CpuLevel &known) { return known.name == level; }))
       return bad("is compiled for an unknown CPU level \"" + level + "\"");
     for (const std::string &feature : plan.target().features())
       if (!cpuHas(feature))

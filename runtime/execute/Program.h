@@ -63,10 +63,9 @@ public:
 
   /// Bytes that create() took: spaces and scratch that the plan does not hold.
   int64_t plannedBytes() const;
-  /// What the process had resident before any of them was touched.
-  int64_t residentBefore() const { return before; }
-  /// Data that was loaded since counts as having been there before.
-  void addResidentBefore(int64_t bytes) { before += bytes; }
+  /// The process's peak so far beyond what it had resident when create() had made
+  /// everything else ready and touched none of these bytes.
+  int64_t measuredBytes() const { return peakResidentBytes() - before; }
 
 private:
   struct Step;

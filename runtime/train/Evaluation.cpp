@@ -2,15 +2,29 @@
 
 namespace diffrun {
 
-Result<std::unique_ptr<Evaluation>> Evaluation::create(Program &program, const std::string &where,
+namespace {
+
+Result<const proto::Entry *> evalOf(const LoadedPlan &plan) {
+  if (const proto::Entry *entry = plan.findEntry("eval"))
+    return entry;
+  return Status::invalid(plan.path() + ": has no entry eval",
+                         "add entries: {eval: {batch: N}} to the recipe and compile again");
+}
+
+} // namespace
+
+Result<std::unique_ptr<Dataset>> openEvaluationData(const LoadedPlan &plan,
+                                                    const std::string &where) {
+  DIFFRUN_ASSIGN(const proto::Entry *entry, evalOf(plan));
+  DIFFRUN_ASSIGN(ImageShape shape, pictureShapeOf(plan, *entry));
+  return openDataset(where, "test", shape);
+}
+
+Result<std::unique_ptr<Evaluation>> Evaluation::create(Program &program, const Dataset &dataset,
                                                        int threads) {
-  std::unique_ptr<Evaluation> made(new Evaluation(program));
-  made->entry = program.plan().findEntry("eval");
-  if (!made->entry)
-    return Status::invalid(program.plan().path() + ": has no entry eval",
-                           "add entries: {eval: {batch: N}} to the recipe and compile again");
+  std::unique_ptr<Evaluation> made(new Evaluation(program, dataset));
+  DIFFRUN_ASSIGN(made->entry, evalOf(program.plan()));
   DIFFRUN_ASSIGN(ImageShape shape, pictureShapeOf(program.plan(), *made->entry));
-  DIFFRUN_ASSIGN(made->dataset, openDataset(where, "test", shape));
   made->elements = shape.elements();
   made->batch = made->entry->batch();
   made->threads = threads;
@@ -22,7 +36,7 @@ Result<double> Evaluation::run() {
   options.batch = batch;
   options.threads = threads;
   options.shuffle = false;
-  DIFFRUN_ASSIGN(auto loader, Loader::create(*dataset, elements, options));
+  DIFFRUN_ASSIGN(auto loader, Loader::create(dataset, elements, options));
   Batch next;
   PictureInputs inputs;
   double sum = 0;
@@ -34,7 +48,7 @@ Result<double> Evaluation::run() {
     DIFFRUN_RETURN_IF_ERROR(program.run("eval", inputs.of(next, *entry)));
     sum += program.outputFloat("eval", "loss") * static_cast<double>(next.realRows);
   }
-  return sum / static_cast<double>(dataset->size());
+  return sum / static_cast<double>(dataset.size());
 }
 
 } // namespace diffrun

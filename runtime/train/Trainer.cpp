@@ -30,22 +30,27 @@ double secondsSinceStart() {
   return now - std::strtod(field.c_str(), nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
+/// A plan that accumulates has its step in two parts.
+Result<const proto::Entry *> stepOf(const LoadedPlan &plan) {
+  if (const proto::Entry *step = plan.findEntry("step"))
+    return step;
+  const proto::Entry *accumulate = plan.findEntry("accumulate");
+  if (!accumulate || !plan.findEntry("apply"))
+    return Status::invalid(plan.path() + ": has no entry step to train with");
+  return accumulate;
+}
+
 class Trainer {
 public:
-  Trainer(Program &program, const TrainOptions &options)
-      : program(program), options(options), store(options.run, options.keep) {}
+  Trainer(Program &program, const TrainStart &start, const TrainOptions &options)
+      : program(program), start(start), options(options), store(options.run, options.keep) {}
 
   Status run() {
-    // A plan that accumulates has its step in two parts.
-    entry = program.plan().findEntry("step");
-    if (!entry) {
-      entry = program.plan().findEntry("accumulate");
+    DIFFRUN_ASSIGN(entry, stepOf(program.plan()));
+    if (entry->name() == "accumulate")
       update = program.plan().findEntry("apply");
-    }
-    if (!entry || (!update && entry->name() == "accumulate"))
-      return Status::invalid(program.plan().path() + ": has no entry step to train with");
     DIFFRUN_RETURN_IF_ERROR(startOrResume());
-    DIFFRUN_RETURN_IF_ERROR(openData());
+    DIFFRUN_RETURN_IF_ERROR(openLoader());
     if (iteration() >= options.steps)
       say("nothing to do: " + std::to_string(iteration()) + " steps are done");
     DIFFRUN_RETURN_IF_ERROR(loop());
@@ -71,31 +76,18 @@ private:
   int64_t iteration() const { return counter("iteration"); }
 
   Status startOrResume() {
-    namespace fs = std::filesystem;
-    data = options.data;
-    flip = options.flip;
-    dropLast = options.dropLast;
-    bool exists = fs::exists(options.run + "/checkpoints");
-    if (!options.resume) {
-      if (exists)
-        return Status::invalid(options.run + ": holds a run already",
-                               "go on with --resume, or name another folder with --out");
+    if (!start.checkpoint) {
       std::error_code error;
-      fs::create_directories(options.run, error);
+      std::filesystem::create_directories(options.run, error);
       if (error)
         return Status::machine(options.run + ": cannot be made: " + error.message());
       return openLogs(0);
     }
-    DIFFRUN_ASSIGN(CheckpointInfo checkpoint, store.newest());
+    const CheckpointInfo &checkpoint = *start.checkpoint;
     for (const std::string &skipped : checkpoint.skipped)
       say("warning: skipped a broken checkpoint: " + skipped);
     DIFFRUN_RETURN_IF_ERROR(restore(program, checkpoint));
     consumed = checkpoint.state.value("consumed", int64_t{0});
-    if (data.empty()) {
-      data = checkpoint.state.value("data", std::string());
-      flip = checkpoint.state.value("flip", false);
-      dropLast = checkpoint.state.value("drop_last", false);
-    }
     const auto scalars = checkpoint.state.value("scalars", nlohmann::json::object());
     for (auto &[name, value] : scalars.items())
       if (value.is_number() && !overridden(name))
@@ -118,32 +110,22 @@ private:
     return events.open(options.run);
   }
 
-  Status openData() {
+  Status openLoader() {
     DIFFRUN_ASSIGN(ImageShape shape, pictureShapeOf(program.plan(), *entry));
-    if (data.empty())
-      return Status::usage("no data are given", "--data fashion-mnist, or a folder of pictures");
-    int64_t resident = residentBytes();
-    DIFFRUN_ASSIGN(dataset, openDataset(data, "train", shape));
-    if (options.evalEvery) {
+    say(start.dataset->describe());
+    if (start.evaluation) {
+      say("evaluated on " + start.evaluation->describe());
       DIFFRUN_ASSIGN(evaluation,
-                     Evaluation::create(program, options.evalData.empty() ? data : options.evalData,
-                                        options.loaderThreads));
+                     Evaluation::create(program, *start.evaluation, options.loaderThreads));
     }
-    program.addResidentBefore(std::max<int64_t>(0, residentBytes() - resident));
-    if (const proto::Input *labels = inputOf(*entry, "label"); labels && dataset->classes().empty())
-      return Status::invalid(data + ": has no labels, and the model needs them",
-                             "sort the pictures into a folder per class");
-    say(dataset->describe());
-    if (evaluation)
-      say("evaluated on " + evaluation->describe());
     LoaderOptions loading;
     loading.batch = entry->batch();
     loading.seed = static_cast<uint64_t>(program.scalar("seed"));
     loading.threads = options.loaderThreads;
-    loading.flip = flip;
-    loading.dropLast = dropLast;
+    loading.flip = start.flip;
+    loading.dropLast = start.dropLast;
     loading.consumed = consumed;
-    DIFFRUN_ASSIGN(loader, Loader::create(*dataset, shape.elements(), loading));
+    DIFFRUN_ASSIGN(loader, Loader::create(*start.dataset, shape.elements(), loading));
     return {};
   }
 
@@ -196,7 +178,7 @@ private:
       return step();
     for (int64_t micro = 0; micro < windowSize(); ++micro) {
       DIFFRUN_RETURN_IF_ERROR(step());
-      if (loader->consumed() % dataset->size() == 0)
+      if (loader->consumed() % start.dataset->size() == 0)
         break;
     }
     return program.run("apply", {});
@@ -221,23 +203,21 @@ private:
           scalars[input.name()] = program.scalar(input.name());
     nlohmann::json state = {{"counters", countersOf(program)},
                             {"consumed", loader->consumed()},
-                            {"data", data},
-                            {"flip", flip},
-                            {"drop_last", dropLast},
+                            {"data", start.data},
+                            {"flip", start.flip},
+                            {"drop_last", start.dropLast},
                             {"scalars", scalars},
                             {"plan", program.plan().plan().name()}};
     return store.save(iteration(), tensorsOf(program), state);
   }
 
   Program &program;
+  const TrainStart &start;
   const TrainOptions &options;
   CheckpointStore store;
   const proto::Entry *entry = nullptr, *update = nullptr;
-  std::string data;
-  bool flip = false, dropLast = false;
   int64_t consumed = 0;
   bool started = false;
-  std::unique_ptr<Dataset> dataset;
   std::unique_ptr<Loader> loader;
   Batch batch;
   PictureInputs inputs;
@@ -248,8 +228,45 @@ private:
 
 } // namespace
 
+Result<TrainStart> startTraining(const LoadedPlan &plan, const TrainOptions &options) {
+  DIFFRUN_ASSIGN(const proto::Entry *entry, stepOf(plan));
+  DIFFRUN_ASSIGN(ImageShape shape, pictureShapeOf(plan, *entry));
+  TrainStart start;
+  start.data = options.data;
+  start.flip = options.flip;
+  start.dropLast = options.dropLast;
+  if (options.resume) {
+    DIFFRUN_ASSIGN(start.checkpoint, CheckpointStore(options.run, options.keep).newest());
+    if (start.data.empty()) {
+      start.data = start.checkpoint->state.value("data", std::string());
+      start.flip = start.checkpoint->state.value("flip", false);
+      start.dropLast = start.checkpoint->state.value("drop_last", false);
+    }
+  } else if (std::filesystem::exists(options.run + "/checkpoints")) {
+    return Status::invalid(options.run + ": holds a run already",
+                           "go on with --resume, or name another folder with --out");
+  }
+  if (start.data.empty())
+    return Status::usage("no data are given", "--data fashion-mnist, or a folder of pictures");
+  DIFFRUN_ASSIGN(start.dataset, openDataset(start.data, "train", shape));
+  if (inputOf(*entry, "label") && start.dataset->classes().empty())
+    return Status::invalid(start.data + ": has no labels, and the model needs them",
+                           "sort the pictures into a folder per class");
+  if (options.evalEvery) {
+    DIFFRUN_ASSIGN(
+        start.evaluation,
+        openEvaluationData(plan, options.evalData.empty() ? start.data : options.evalData));
+  }
+  return start;
+}
+
+Status train(Program &program, const TrainStart &start, const TrainOptions &options) {
+  return Trainer(program, start, options).run();
+}
+
 Status train(Program &program, const TrainOptions &options) {
-  return Trainer(program, options).run();
+  DIFFRUN_ASSIGN(TrainStart start, startTraining(program.plan(), options));
+  return train(program, start, options);
 }
 
 } // namespace diffrun

@@ -1,10 +1,13 @@
 // The training loop around a compiled step.
 #pragma once
 
+#include "runtime/checkpoint/CheckpointStore.h"
 #include "runtime/data/Loader.h"
 #include "runtime/execute/Program.h"
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 
 namespace diffrun {
@@ -26,10 +29,26 @@ struct TrainOptions {
   bool quiet = false;                           ///< no progress line
 };
 
+/// What a run reads before its program takes memory.
+struct TrainStart {
+  std::unique_ptr<Dataset> dataset;
+  std::unique_ptr<Dataset> evaluation;      ///< with evalEvery: what to evaluate on
+  std::optional<CheckpointInfo> checkpoint; ///< to go on from
+  std::string data;                         ///< the data set's name
+  bool flip = false, dropLast = false;
+};
+
+/// Opens the data and, with resume, the checkpoint. Writes nothing.
+/// Errors: Usage without data; InvalidInput for data that do not suit the plan, or
+/// a run folder that holds a run already (with resume: none).
+Result<TrainStart> startTraining(const LoadedPlan &plan, const TrainOptions &options);
+
 /// Trains `program` (already initialised). Writes RUN/metrics.jsonl, TensorBoard
 /// events, RUN/checkpoints and RUN/loss.png. A resumed run continues bit for
-/// bit. Errors: InvalidInput for data that do not suit the plan or a run folder
-/// that holds a run already; Machine for a full disk.
+/// bit. Errors: InvalidInput for a checkpoint that does not suit the plan; Machine
+/// for a full disk.
+Status train(Program &program, const TrainStart &start, const TrainOptions &options);
+/// The same with what startTraining() finds.
 Status train(Program &program, const TrainOptions &options);
 
 } // namespace diffrun

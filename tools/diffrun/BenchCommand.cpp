@@ -57,7 +57,7 @@ struct Share {
 };
 
 Status bench(const Options &options) {
-  DIFFRUN_ASSIGN(auto program, openProgram(options.plan));
+  DIFFRUN_ASSIGN(auto program, openProgram(options.plan, {options.entry}));
   const proto::Entry *entry = program->plan().findEntry(options.entry);
   if (!entry)
     return Status::invalid(options.plan + ": has no entry " + options.entry);
@@ -67,18 +67,18 @@ Status bench(const Options &options) {
     if (Status now = program->run(options.entry, data.data()); !now)
       status = now;
   };
-  for (int i = 0; i < options.warmup; ++i)
+  for (int i = 0; i < options.warmup && status.ok(); ++i)
     step();
   std::vector<double> times;
   for (int i = 0; i < options.steps && status.ok(); ++i)
     times.push_back(1e3 * seconds(step));
   DIFFRUN_RETURN_IF_ERROR(status);
+  int64_t measured = program->measuredBytes(); // before the probe, which takes its own
   DIFFRUN_ASSIGN(double peak, probePeak());
   double flops = 0;
   for (const proto::Op &op : entry->ops())
     flops += static_cast<double>(op.flops());
   double median = percentile(times, 0.5), rate = flops / median * 1e-6;
-  int64_t measured = peakResidentBytes() - program->residentBefore();
 
   std::map<std::string, Share> shares;
   if (options.profile) {
@@ -133,7 +133,9 @@ Action addBench(CLI::App &app) {
   command->add_option("--steps", options->steps, "steps to time")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
-  command->add_option("--warmup", options->warmup, "steps before")->capture_default_str();
+  command->add_option("--warmup", options->warmup, "steps before")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   command->add_flag("--json", options->json, "one JSON line");
   command->add_flag("--profile", options->profile, "time by kind of operation");
   return [=] { return command->parsed() ? bench(*options) : Status(); };

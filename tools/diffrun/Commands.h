@@ -20,11 +20,14 @@ Action addVerify(CLI::App &app);
 Action addBench(CLI::App &app);
 Action addInfo(CLI::App &app);
 
-/// Loads a plan, makes ready those of `entries` that it has (all if none of them),
-/// sets scalars (NAME=NUMBER), and gives its state its first values.
+/// Makes ready those of `entries` that the plan has (all if none of them), sets
+/// scalars (NAME=NUMBER), and gives the state its first values.
+Result<std::unique_ptr<Program>> makeProgram(LoadedPlan plan,
+                                             const std::vector<std::string> &entries,
+                                             const std::vector<std::string> &scalars);
+/// The same from a file.
 Result<std::unique_ptr<Program>> openProgram(const std::string &path,
-                                             const std::vector<std::string> &entries = {},
-                                             const std::vector<std::string> &scalars = {});
+                                             const std::vector<std::string> &entries = {});
 
 /// Sets plan scalars from NAME=NUMBER. Errors: Usage for other forms.
 Status setScalars(Program &program, const std::vector<std::string> &settings);

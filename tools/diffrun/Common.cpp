@@ -7,9 +7,14 @@
 namespace diffrun {
 
 Result<std::unique_ptr<Program>> openProgram(const std::string &path,
+                                             const std::vector<std::string> &entries) {
+  DIFFRUN_ASSIGN(LoadedPlan plan, LoadedPlan::open(path));
+  return makeProgram(std::move(plan), entries, {});
+}
+
+Result<std::unique_ptr<Program>> makeProgram(LoadedPlan plan,
                                              const std::vector<std::string> &entries,
                                              const std::vector<std::string> &scalars) {
-  DIFFRUN_ASSIGN(LoadedPlan plan, LoadedPlan::open(path));
   std::vector<std::string> present;
   for (const std::string &entry : entries)
     if (plan.findEntry(entry))
@@ -18,6 +23,19 @@ Result<std::unique_ptr<Program>> openProgram(const std::string &path,
   DIFFRUN_RETURN_IF_ERROR(setScalars(*program, scalars)); // a seed draws the first weights
   DIFFRUN_RETURN_IF_ERROR(program->initialize());
   return program;
+}
+
+Status setScalars(Program &program, const std::vector<std::string> &settings) {
+  for (const std::string &setting : settings) {
+    size_t equals = setting.find('=');
+    char *end = nullptr;
+    double value =
+        equals == std::string::npos ? 0 : std::strtod(setting.c_str() + equals + 1, &end);
+    if (equals == std::string::npos || end == setting.c_str() + equals + 1 || *end)
+      return Status::usage("--set " + setting + " is not NAME=NUMBER");
+    DIFFRUN_RETURN_IF_ERROR(program.setScalar(setting.substr(0, equals), value));
+  }
+  return {};
 }
 
 SyntheticData::SyntheticData(const proto::Entry &entry) {

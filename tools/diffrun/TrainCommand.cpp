@@ -16,37 +16,26 @@ struct Options {
 };
 
 Status run(const Options &options) {
-  std::vector<std::string> entries = {"step", "accumulate", "apply"};
-  if (options.train.evalEvery)
-    entries.push_back("eval");
-  DIFFRUN_ASSIGN(auto program, openProgram(options.plan, entries, options.scalars));
   TrainOptions train = options.train;
   train.log = [](const std::string &line) {
     fmt::print("{}\n", line);
     std::fflush(stdout);
   };
-  DIFFRUN_RETURN_IF_ERROR(diffrun::train(*program, train));
-  int64_t measured = peakResidentBytes() - program->residentBefore();
+  DIFFRUN_ASSIGN(LoadedPlan plan, LoadedPlan::open(options.plan));
+  // Data first: what is resident then is not the plan's.
+  DIFFRUN_ASSIGN(TrainStart start, startTraining(plan, train));
+  std::vector<std::string> entries = {"step", "accumulate", "apply"};
+  if (train.evalEvery)
+    entries.push_back("eval");
+  DIFFRUN_ASSIGN(auto program, makeProgram(std::move(plan), entries, options.scalars));
+  DIFFRUN_RETURN_IF_ERROR(diffrun::train(*program, start, train));
   fmt::print("memory: {:.1f} MiB planned, {:.1f} MiB measured\n",
              static_cast<double>(program->plannedBytes()) / 1048576,
-             static_cast<double>(measured) / 1048576);
+             static_cast<double>(program->measuredBytes()) / 1048576);
   return {};
 }
 
 } // namespace
-
-Status setScalars(Program &program, const std::vector<std::string> &settings) {
-  for (const std::string &setting : settings) {
-    size_t equals = setting.find('=');
-    char *end = nullptr;
-    double value =
-        equals == std::string::npos ? 0 : std::strtod(setting.c_str() + equals + 1, &end);
-    if (equals == std::string::npos || end == setting.c_str() + equals + 1 || *end)
-      return Status::usage("--set " + setting + " is not NAME=NUMBER");
-    DIFFRUN_RETURN_IF_ERROR(program.setScalar(setting.substr(0, equals), value));
-  }
-  return {};
-}
 
 Action addTrain(CLI::App &app) {
   auto options = std::make_shared<Options>();

@@ -16,54 +16,80 @@ struct Options {
   int64_t steps = 0; ///< 0: 2, or 1 with data from a file
 };
 
-/// The step; where data are fed, the one that also takes noise and timesteps;
-/// where it is asked for its insides, the one that gives them out.
-std::string chosenEntry(const Options &options) {
-  if (!options.entry.empty())
-    return options.entry;
-  return options.feed.empty() && options.dump.empty() ? "step" : "step_fed";
+/// The entries that make a step, in order: where data are fed, of the one that also
+/// takes noise and timesteps; where its insides are asked for, of the one that gives
+/// them out. Errors: InvalidInput for an entry that the plan lacks.
+Result<std::vector<const proto::Entry *>> chosenEntries(const LoadedPlan &plan,
+                                                        const Options &options) {
+  std::vector<std::string> names = {options.entry};
+  if (options.entry.empty()) {
+    names = {options.feed.empty() && options.dump.empty() ? "step" : "step_fed"};
+    if (!plan.findEntry(names[0])) // a plan that accumulates has its step in two parts
+      names = {"accumulate", "apply"};
+  }
+  std::vector<const proto::Entry *> entries;
+  for (const std::string &name : names) {
+    entries.push_back(plan.findEntry(name));
+    if (entries.back())
+      continue;
+    std::string known;
+    for (const proto::Entry &entry : plan.plan().entries())
+      known += (known.empty() ? "" : ", ") + entry.name();
+    return Status::invalid(options.plan + ": has no entry " + name, "it has " + known);
+  }
+  return entries;
+}
+
+void print(const proto::Entry &entry, const VerifyReport &report) {
+  fmt::print("{}: {} operations agree with the evaluator; ", entry.name(), report.operations);
+  if (report.worstWhere.empty())
+    fmt::print("every result is exact\n");
+  else
+    fmt::print("the largest error is {:.2f} of its tolerance, at {}\n", report.worst,
+               report.worstWhere);
+  if (report.hasLoss)
+    fmt::print("loss {:.7g}, in double precision from the inputs on {:.7g}\n", report.loss,
+               report.lossEvaluated);
 }
 
 Status verify(const Options &options) {
   DIFFRUN_ASSIGN(auto program, openProgram(options.plan));
-  VerifyOptions verifying;
-  verifying.entry = chosenEntry(options);
-  const proto::Entry *entry = program->plan().findEntry(verifying.entry);
-  if (!entry && options.entry.empty()) // a plan that accumulates
-    entry = program->plan().findEntry(verifying.entry = "accumulate");
-  if (!entry)
-    return Status::invalid(options.plan + ": has no entry " + verifying.entry);
-  SyntheticData synthetic(*entry);
+  DIFFRUN_ASSIGN(auto entries, chosenEntries(program->plan(), options));
+  const proto::Entry &first = *entries[0];
   Feed feed;
   if (!options.feed.empty()) {
-    DIFFRUN_ASSIGN(feed, Feed::load(options.feed, *program, *entry));
+    DIFFRUN_ASSIGN(feed, Feed::load(options.feed, *program, first));
   }
+  VerifyOptions verifying;
   if (isatty(2))
     verifying.progress = [](int done, int all) {
       fmt::print(stderr, "\r{} of {} operations", done, all);
       if (done == all)
         fmt::print(stderr, "\r\n");
     };
-  InputData data = feed.over(synthetic.data());
+  std::vector<SyntheticData> synthetic;
+  for (const proto::Entry *entry : entries)
+    synthetic.emplace_back(*entry);
+  auto dataOf = [&](size_t i) { return i ? synthetic[i].data() : feed.over(synthetic[i].data()); };
   // By itself the second step is the one to check: in the first one every moment is
   // 0, and what is wrong with 0.9 m does not show.
   bool given = !options.feed.empty() || !options.dump.empty();
-  int64_t steps = options.steps ? options.steps : given || !entry->commits_size() ? 1 : 2;
+  bool changes = entries.back()->commits_size() > 0;
+  int64_t steps = options.steps ? options.steps : given || !changes ? 1 : 2;
   std::vector<float> losses;
   for (int64_t step = 1; step < steps; ++step) {
-    DIFFRUN_RETURN_IF_ERROR(program->run(verifying.entry, data));
-    losses.push_back(program->outputFloat(verifying.entry, "loss"));
+    for (size_t i = 0; i < entries.size(); ++i)
+      DIFFRUN_RETURN_IF_ERROR(program->run(entries[i]->name(), dataOf(i)));
+    losses.push_back(program->outputFloat(entries.back()->name(), "loss"));
   }
-  DIFFRUN_ASSIGN(VerifyReport report, verifyEntry(*program, data, verifying));
-  fmt::print("{} operations agree with the evaluator; the largest error is {:.2f} of its "
-             "tolerance, at {}\n",
-             report.operations, report.worst, report.worstWhere);
-  if (report.hasLoss)
-    fmt::print("loss {:.7g}, in double precision from the inputs on {:.7g}\n", report.loss,
-               report.lossEvaluated);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    verifying.entry = entries[i]->name();
+    DIFFRUN_ASSIGN(VerifyReport report, verifyEntry(*program, dataOf(i), verifying));
+    print(*entries[i], report);
+  }
   if (!options.dump.empty()) {
-    losses.push_back(static_cast<float>(report.loss));
-    DIFFRUN_RETURN_IF_ERROR(dumpOutputs(*program, *entry, losses, options.dump));
+    losses.push_back(program->outputFloat(entries.back()->name(), "loss"));
+    DIFFRUN_RETURN_IF_ERROR(dumpOutputs(*program, first, losses, options.dump));
     fmt::print("what it made is in {}\n", options.dump);
   }
   return {};

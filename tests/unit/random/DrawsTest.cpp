@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 namespace diffrun {
@@ -50,6 +51,35 @@ TEST(Draws, NormalMatchesBoxMullerInDoublePrecision) {
     // f32: a handful of roundings of values of size `radius`.
     EXPECT_NEAR(four[2 * pair], radius * std::cos(2 * M_PI * t), 1e-6 * (1 + radius));
     EXPECT_NEAR(four[2 * pair + 1], radius * std::sin(2 * M_PI * t), 1e-6 * (1 + radius));
+  }
+}
+
+struct Golden {
+  uint64_t seed;
+  uint32_t stream;
+  uint64_t iteration, sample, element;
+  uint32_t normal, uniform;
+};
+const Golden kGolden[] = {
+#include "tests/unit/random/GoldenDraws.inc"
+};
+
+uint32_t bitsOf(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+// Every bit, from exact rational arithmetic.
+TEST(Draws, AreTheSpecifiedBits) {
+  for (const Golden &g : kGolden) {
+    DrawKey key{g.seed, g.stream, g.iteration, g.sample};
+    auto count = static_cast<int64_t>(g.element) + 1;
+    std::vector<float> x(static_cast<size_t>(count));
+    ASSERT_TRUE(drawNormal(key, 1, count, x.data()).ok());
+    EXPECT_EQ(bitsOf(x.back()), g.normal) << "element " << g.element << " of seed " << g.seed;
+    ASSERT_TRUE(drawUniform(key, 1, count, x.data()).ok());
+    EXPECT_EQ(bitsOf(x.back()), g.uniform) << "element " << g.element << " of seed " << g.seed;
   }
 }
 

@@ -396,11 +396,77 @@ private:
   }
 
   void countWork() {
-    info.bytesRead = nn::totalBytes(kernel.getOperandTypes());
+    for (size_t i = 0; i < kernel.getNumOperands(); ++i)
+      info.bytesRead += elementsRead(i) * elementBytes(kernel.getOperand(i));
     info.bytesWritten = nn::totalBytes(kernel.getResultTypes());
     for (Operation &op : kernel.getBlock().without_terminator())
       if (auto cost = dyn_cast<nn::CostOpInterface>(op))
         info.flops += cost.getFlops();
+  }
+
+  static int64_t elementBytes(Value value) {
+    int64_t count = nn::tensorType(value).getNumElements();
+    return count ? nn::byteSize(value.getType()) / count : 0;
+  }
+
+  /// Elements of an operand that are read, each counted once. How many rows a
+  /// gather finds twice is not known: then as many as there are indices, at most
+  /// all.
+  int64_t elementsRead(size_t operand) {
+    auto type = nn::tensorType(kernel.getOperand(operand));
+    if (info.kind == KernelKind::kLoops)
+      return elementsLoaded(operand);
+    Value argument = kernel.getBlock().getArgument(operand);
+    if (auto gather = dyn_cast<nn::GatherOp>(onlyOp()); gather && argument == gather->getOperand(0))
+      return std::min(type.getNumElements(), nn::tensorType(gather.getResult()).getNumElements());
+    if (auto pad = dyn_cast<nn::PadOp>(onlyOp()))
+      return elementsKept(pad, type);
+    return type.getNumElements();
+  }
+
+  /// What a pad does not crop.
+  static int64_t elementsKept(nn::PadOp pad, RankedTensorType type) {
+    int64_t kept = 1;
+    for (int64_t d = 0; d < type.getRank(); ++d) {
+      int64_t inside = 0, to = nn::tensorType(pad.getResult()).getDimSize(d);
+      for (int64_t i = 0; i < type.getDimSize(d); ++i) {
+        int64_t place = pad.getLow()[d] + i * (pad.getInterior()[d] + 1);
+        inside += place >= 0 && place < to;
+      }
+      kept *= inside;
+    }
+    return kept;
+  }
+
+  int64_t elementsLoaded(size_t operand) {
+    SmallVector<Access> accesses;
+    for (auto &[value, load] : info.loads)
+      if (load.buffer == static_cast<int64_t>(operand) && !llvm::is_contained(accesses, load))
+        accesses.push_back(load);
+    if (accesses.empty())
+      return 0;
+    auto distinct = [&](const Access &access) {
+      int64_t count = 1;
+      for (auto [stride, extent] : llvm::zip_equal(access.strides, info.extents))
+        count *= stride ? extent : 1;
+      return count;
+    };
+    if (accesses.size() == 1)
+      return distinct(accesses.front());
+    // Several views of one buffer may overlap.
+    std::vector<bool> read(nn::tensorType(kernel.getOperand(operand)).getNumElements(), false);
+    for (const Access &access : accesses)
+      markRead(access, 0, access.offset, read);
+    return std::count(read.begin(), read.end(), true);
+  }
+
+  void markRead(const Access &access, size_t dim, int64_t at, std::vector<bool> &read) {
+    if (dim == info.extents.size()) {
+      read[at] = true;
+      return;
+    }
+    for (int64_t i = 0; i < (access.strides[dim] ? info.extents[dim] : 1); ++i)
+      markRead(access, dim + 1, at + i * access.strides[dim], read);
   }
 
   nn::KernelOp kernel;

@@ -55,7 +55,8 @@ struct KernelInfo {
   /// Pairs (result, operand) that may share a buffer: same bytes, every read of
   /// an element comes before its write, by the same unit and vector.
   llvm::SmallVector<std::pair<int64_t, int64_t>> inPlace;
-  int64_t bytesRead = 0, bytesWritten = 0, flops = 0;
+  int64_t bytesRead = 0, bytesWritten = 0; ///< of memory that is touched, each byte once
+  int64_t flops = 0;
 
   bool lastReduced() const { return !reduced.empty() && reduced.back(); }
 };

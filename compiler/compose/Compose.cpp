@@ -222,12 +222,22 @@ private:
                        [&](const std::string &p) { return matchesPattern(p, name); }))
         trainable.insert(name);
     }
+    auto matchesNone = [&](const std::string &pattern) {
+      return llvm::none_of(trainedParameters(), [&](train::ParameterOp p) {
+        return matchesPattern(pattern, p.getSymName().str());
+      });
+    };
+    auto wrong = [&](const std::string &key, const std::string &pattern) {
+      return Status::invalid(recipe.path + ": " + key + ": \"" + pattern +
+                                 "\" matches no parameter of " + trained().file->path(),
+                             "diffc import lists them");
+    };
     for (const std::string &pattern : recipe.trainable)
-      if (llvm::none_of(trainedParameters(), [&](train::ParameterOp p) {
-            return matchesPattern(pattern, p.getSymName().str());
-          }))
-        return Status::invalid(recipe.path + ": trainable: \"" + pattern +
-                               "\" matches no parameter of " + trained().file->path());
+      if (matchesNone(pattern))
+        return wrong("trainable", pattern);
+    for (const ParameterGroup &group : recipe.optimizer.groups)
+      if (matchesNone(group.match))
+        return wrong("optimizer.groups", group.match);
     return {};
   }
 

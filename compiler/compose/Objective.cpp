@@ -64,6 +64,9 @@ private:
     const GraphInput *noisy = find("noisy");
     if (!noisy || noisy->type.getRank() < 2)
       return wrong("objective.kind diffusion needs a graph input of role noisy, [batch, ...]");
+    if (objective.labelDropout > 0 && !find("label"))
+      return wrong("objective.label_dropout needs a graph input of role label",
+                   "leave it out for a model without labels");
     batch = noisy->type.getDimSize(0);
     RankedTensorType shape = RankedTensorType::get(noisy->type.getShape(), e.f32());
     Value clean = e.input("clean", shape);

@@ -22,6 +22,10 @@ Status readSchedule(YamlReader &in, NoiseScheduleRecipe &schedule) {
   in.get("steps", schedule.steps, 1, 1000000);
   in.get("beta_start", schedule.betaStart, 1e-12, 0.999);
   in.get("beta_end", schedule.betaEnd, 1e-12, 0.999);
+  if (schedule.kind == "cosine" || schedule.kind == "flow")
+    for (const char *key : {"beta_start", "beta_end"})
+      in.refuse(key, "means nothing for schedule kind " + schedule.kind,
+                "betas are of linear and scaled_linear");
   return {};
 }
 
@@ -35,6 +39,17 @@ Status readObjective(YamlReader &in, ObjectiveRecipe &objective) {
   in.get("gamma", objective.gamma, 1e-9, kAny);
   in.get("label_dropout", objective.labelDropout, 0, 1);
   in.get("null_label", objective.nullLabel, 0, kMany);
+  // What would do nothing is refused: who wrote it counts on it.
+  std::vector<const char *> idle;
+  if (objective.kind != "diffusion")
+    idle = {"predict", "schedule",      "timesteps", "weighting",
+            "gamma",   "label_dropout", "null_label"};
+  if (objective.kind == "loss_output")
+    idle.push_back("loss");
+  for (const char *key : idle)
+    in.refuse(key, "means nothing for objective.kind " + objective.kind, "leave it out");
+  if (objective.weighting == "none")
+    in.refuse("gamma", "is of objective.weighting min_snr", "weighting: min_snr");
   return {};
 }
 
@@ -82,6 +97,12 @@ Status readInputs(YamlReader &in, std::map<std::string, std::string> &inputs) {
   return {};
 }
 
+bool isPlainName(const std::string &name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '-';
+  });
+}
+
 /// `model:` with weights and inputs at the top, or `models:` with a map each.
 Status readModels(YamlReader &in, Recipe &recipe) {
   ModelRecipe only;
@@ -97,6 +118,8 @@ Status readModels(YamlReader &in, Recipe &recipe) {
       entry.getMap("inputs", [&](YamlReader &roles) { return readInputs(roles, model.inputs); });
       if (model.onnx.empty())
         return Status::invalid(entry.path() + " needs onnx, the model's file");
+      if (!isPlainName(name)) // it becomes part of tensors' and files' names
+        return Status::invalid(entry.path() + ": a model's name has letters, digits, _ and - only");
       recipe.models.push_back(model);
       return Status();
     });
@@ -229,6 +252,8 @@ Result<Recipe> parseRecipe(const std::string &text, const std::string &path) {
   in.getMap("ema", [&](YamlReader &inner) {
     inner.get("decays", recipe.emaDecays, 0, 1);
     inner.get("warmup", recipe.emaWarmup);
+    if (recipe.emaDecays.empty())
+      inner.refuse("warmup", "is of averages, and there are none", "ema: {decays: [0.999]}");
     return Status();
   });
   in.getMap("entries", [&](YamlReader &inner) { return readEntries(inner, recipe); });

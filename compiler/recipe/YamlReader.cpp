@@ -194,6 +194,11 @@ void YamlReader::only(const std::string &key, std::vector<std::string> values) {
               "leave it out, or one of: " + join(values)));
 }
 
+void YamlReader::refuse(const std::string &key, const std::string &why, const std::string &help) {
+  if (YAML::Node at = find(key))
+    note(fail(at, full(key) + " " + why, help));
+}
+
 Status YamlReader::finish() const {
   if (!first.ok() || open)
     return first;

@@ -34,6 +34,9 @@ public:
   /// A key that is known but does nothing yet: only these values are taken.
   void only(const std::string &key, std::vector<std::string> values);
 
+  /// Refuses a known key that would do nothing here, with `why`.
+  void refuse(const std::string &key, const std::string &why, const std::string &help = {});
+
   /// The first error, or an unknown key with its nearest known one.
   diffrun::Status finish() const;
   diffrun::Status fail(const YAML::Node &at, const std::string &what,

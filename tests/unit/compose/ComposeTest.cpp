@@ -302,6 +302,9 @@ TEST(Errors, NameTheInputOrKey) {
   };
   expect(zeroModel(), "inputs: {nothing: noisy}", "inputs.nothing");
   expect(zeroModel(), "trainable: [\"q*\"]", "\"q*\" matches no parameter");
+  expect(zeroModel(), "optimizer: {groups: [{match: \"*.bias\", lr_scale: 2}]}",
+         "optimizer.groups: \"*.bias\" matches no parameter");
+  expect(zeroModel(), "objective: {label_dropout: 0.1, null_label: 3}", "role label");
   expect(constantGradient(), "batch: 2", "the role of graph input \"x\" is not clear");
   OnnxBuilder fixed(17);
   fixed.input("sample", {"4", "1", "4"});

@@ -17,6 +17,9 @@ std::pair<std::string, std::string> placeOf(const std::string &role) {
   return {"optimizer", role + "."};
 }
 
+/// The file of a frozen model's drawn weights: names under it stay its own.
+std::string frozenFileOf(const std::string &model) { return "weights." + model; }
+
 bool isCounter(const proto::Slot &slot) { return slot.model().empty(); }
 
 /// The models whose state a checkpoint holds: those of which something is
@@ -32,6 +35,43 @@ std::set<std::string> keptModels(const proto::Plan &plan) {
   return trained.empty() ? all : trained;
 }
 
+/// What the init entry draws of models that are not kept: the plan's weights
+/// file does not have it, and another seed would draw something else.
+std::vector<int> drawnElsewhere(const proto::Plan &plan, const proto::Entry *init) {
+  const std::set<std::string> kept = keptModels(plan);
+  std::vector<int> slots;
+  for (int k = 0; init && k < init->commits_size(); ++k) {
+    const proto::Slot &slot = plan.slots(static_cast<int>(init->commits(k).slot()));
+    if (!isCounter(slot) && slot.role() == "weight" && !kept.count(slot.model()))
+      slots.push_back(static_cast<int>(init->commits(k).slot()));
+  }
+  return slots;
+}
+
+SafetensorsEntry tensorOf(const Program &program, int index, const std::string &prefix) {
+  const proto::Slot &slot = program.plan().plan().slots(index);
+  return {prefix + slot.parameter(),
+          fileType(slot.type().dtype()),
+          {slot.type().shape().begin(), slot.type().shape().end()},
+          program.slotData(index)};
+}
+
+Status restoreSlot(Program &program, int index, const SafetensorsReader &reader,
+                   const std::string &prefix) {
+  const proto::Slot &slot = program.plan().plan().slots(index);
+  const SafetensorsView *view = reader.find(prefix + slot.parameter());
+  if (!view)
+    return Status::invalid(reader.path() + ": has no tensor \"" + prefix + slot.parameter() + "\"",
+                           "the checkpoint must come from this model");
+  std::vector<int64_t> shape(slot.type().shape().begin(), slot.type().shape().end());
+  if (view->shape != shape || view->dtype != fileType(slot.type().dtype()))
+    return Status::invalid(reader.path() + ": tensor \"" + prefix + slot.parameter() +
+                               "\" has another shape or type than the plan's",
+                           "the checkpoint must come from this model");
+  std::memcpy(program.slotData(index), view->data, view->bytes);
+  return {};
+}
+
 } // namespace
 
 std::vector<CheckpointTensor> tensorsOf(const Program &program) {
@@ -43,12 +83,10 @@ std::vector<CheckpointTensor> tensorsOf(const Program &program) {
     if (!kept.count(slot.model()))
       continue;
     auto [file, prefix] = placeOf(slot.role());
-    tensors.push_back({file,
-                       {prefix + slot.parameter(),
-                        fileType(slot.type().dtype()),
-                        {slot.type().shape().begin(), slot.type().shape().end()},
-                        program.slotData(i)}});
+    tensors.push_back({file, tensorOf(program, i, prefix)});
   }
+  for (int i : drawnElsewhere(plan, program.plan().findEntry("init")))
+    tensors.push_back({frozenFileOf(plan.slots(i).model()), tensorOf(program, i, "")});
   return tensors;
 }
 
@@ -73,16 +111,7 @@ Status restoreRole(Program &program, const std::string &path, const std::string 
     const proto::Slot &slot = plan.slots(i);
     if (!kept.count(slot.model()) || slot.role() != role)
       continue;
-    const SafetensorsView *view = reader.find(prefix + slot.parameter());
-    if (!view)
-      return Status::invalid(path + ": has no tensor \"" + prefix + slot.parameter() + "\"",
-                             "the checkpoint must come from this model");
-    std::vector<int64_t> shape(slot.type().shape().begin(), slot.type().shape().end());
-    if (view->shape != shape || view->dtype != fileType(slot.type().dtype()))
-      return Status::invalid(path + ": tensor \"" + prefix + slot.parameter() +
-                                 "\" has another shape or type than the plan's",
-                             "the checkpoint must come from this model");
-    std::memcpy(program.slotData(i), view->data, view->bytes);
+    DIFFRUN_RETURN_IF_ERROR(restoreSlot(program, i, reader, prefix));
   }
   return {};
 }
@@ -98,6 +127,12 @@ Status restore(Program &program, const CheckpointInfo &checkpoint) {
         restoreRole(program, checkpoint.folder + "/" + file + ".safetensors", prefix, role));
   }
   const proto::Plan &plan = program.plan().plan();
+  for (int i : drawnElsewhere(plan, program.plan().findEntry("init"))) {
+    std::string file = frozenFileOf(plan.slots(i).model());
+    DIFFRUN_ASSIGN(auto reader,
+                   SafetensorsReader::open(checkpoint.folder + "/" + file + ".safetensors"));
+    DIFFRUN_RETURN_IF_ERROR(restoreSlot(program, i, reader, ""));
+  }
   const auto counters = checkpoint.state.value("counters", nlohmann::json::object());
   for (int i = 0; i < plan.slots_size(); ++i)
     if (isCounter(plan.slots(i)) && plan.slots(i).buffer().bytes() == 8) {

@@ -8,8 +8,9 @@ namespace diffrun {
 
 /// Every slot as a tensor of its file: weights under the model's own names in
 /// "weights", averages in "ema0", ..., moments as m.NAME and v.NAME in
-/// "optimizer". Counters are not tensors: countersOf(). Of several models those
-/// are kept of which something is trained; the others are the plan's weights.
+/// "optimizer". Counters are not tensors: countersOf(). Of several models that one
+/// is kept of which something is trained; of the others what the plan draws, a
+/// file each ("weights.MODEL"): the rest of them is in the plan's weights file.
 std::vector<CheckpointTensor> tensorsOf(const Program &program);
 
 /// The counters by name.

@@ -1,9 +1,8 @@
 // Programs of several entries and several models: one arena, state shared or
 // kept apart, each entry right by the evaluator.
-#include "compiler/pipeline/Compile.h"
-#include "runtime/execute/Program.h"
 #include "runtime/train/StateFiles.h"
 #include "runtime/verify/Verify.h"
+#include "tests/e2e/CompiledProgram.h"
 #include "tests/unit/import/OnnxBuilder.h"
 
 #include <gtest/gtest.h>
@@ -16,83 +15,6 @@ namespace {
 
 using diffrun::Program;
 namespace proto = diffrun::proto;
-
-std::unique_ptr<Program> build(const std::string &name, const std::string &model,
-                               const std::string &recipe) {
-  std::string folder = ::testing::TempDir() + "/programs_" + name;
-  std::filesystem::create_directories(folder);
-  std::ofstream(folder + "/recipe.yaml") << recipe;
-  CompileOptions options;
-  options.model = model;
-  options.recipe = folder + "/recipe.yaml";
-  options.output = folder + "/p.plan";
-  auto compiled = compile(options);
-  EXPECT_TRUE(compiled.ok()) << compiled.status().message();
-  auto plan = diffrun::LoadedPlan::open(options.output);
-  EXPECT_TRUE(plan.ok()) << (plan.ok() ? "" : plan.status().message());
-  if (!plan.ok())
-    return nullptr;
-  auto program = Program::create(*plan);
-  EXPECT_TRUE(program.ok()) << program.status().message();
-  auto started = (*program)->initialize();
-  EXPECT_TRUE(started.ok()) << started.message();
-  return std::move(*program);
-}
-
-int64_t slotOf(const Program &program, const std::string &model, const std::string &parameter,
-               const std::string &role) {
-  const proto::Plan &plan = program.plan().plan();
-  for (int i = 0; i < plan.slots_size(); ++i)
-    if (plan.slots(i).model() == model && plan.slots(i).parameter() == parameter &&
-        plan.slots(i).role() == role)
-      return i;
-  return -1;
-}
-
-std::vector<float> slotValues(const Program &program, int64_t slot) {
-  std::vector<float> values(
-      static_cast<size_t>(program.plan().plan().slots(static_cast<int>(slot)).buffer().bytes()) /
-      4);
-  std::memcpy(values.data(), program.slotData(slot), values.size() * 4);
-  return values;
-}
-
-/// Data of the right size for each input of an entry: small numbers, labels 0..2.
-struct Feed {
-  std::map<std::string, std::vector<char>> bytes;
-  diffrun::InputData data;
-
-  Feed(const Program &program, const std::string &name) {
-    for (const auto &input : program.plan().findEntry(name)->inputs()) {
-      if (input.scalar())
-        continue;
-      std::vector<char> &to = bytes[input.role()];
-      to.assign(static_cast<size_t>(input.buffer().bytes()), 0);
-      for (size_t i = 0; i < to.size() / 4 && input.type().dtype() == proto::F32; ++i) {
-        float value = input.role() == "sample_weight" ? 1.0f
-                      : input.role() == "timestep"
-                          ? static_cast<float>(i * 7 % 1000)
-                          : static_cast<float>(static_cast<int>(i * 37 % 101) - 50) / 40;
-        std::memcpy(to.data() + 4 * i, &value, 4);
-      }
-      for (size_t i = 0; i < to.size() / 8 && input.type().dtype() == proto::I64; ++i)
-        to[8 * i] = static_cast<char>(i % 3);
-      data[input.role()] = to.data();
-    }
-  }
-};
-
-std::vector<float> outputOf(const Program &program, const std::string &entry,
-                            const std::string &name = "out") {
-  for (const auto &output : program.plan().findEntry(entry)->outputs())
-    if (output.name() == name) {
-      std::vector<float> values(static_cast<size_t>(output.buffer().bytes()) / 4);
-      std::memcpy(values.data(), program.output(entry, name), values.size() * 4);
-      return values;
-    }
-  ADD_FAILURE() << entry << " has no output " << name;
-  return {};
-}
 
 TEST(Programs, EntriesOfTheirOwnBatchShareOneArenaAndTheState) {
   auto program =
@@ -171,14 +93,14 @@ OnnxBuilder linear(const Values &w, const Values &b) {
   return model;
 }
 
+/// save() names its file after the test: a copy of each.
+std::string kept(const OnnxBuilder &model, const std::string &name) {
+  std::string path = ::testing::TempDir() + "/" + name;
+  std::filesystem::copy_file(model.save(), path, std::filesystem::copy_options::overwrite_existing);
+  return path;
+}
+
 TEST(Programs, TwoModelsMayHaveParametersOfTheSameName) {
-  // save() names its file after the test: keep a copy of each.
-  auto kept = [](const OnnxBuilder &model, const std::string &name) {
-    std::string path = ::testing::TempDir() + "/" + name;
-    std::filesystem::copy_file(model.save(), path,
-                               std::filesystem::copy_options::overwrite_existing);
-    return path;
-  };
   std::string frozen = kept(linear({2, 1, 0, 3}, {5, 7}), "encoder.onnx");
   std::string student = kept(linear({1, 0, 0, 1}, {0, 0}), "student.onnx");
   auto program = build("models", "", R"(
@@ -231,6 +153,79 @@ threads: 1
     if (tensor.file == "weights")
       names.insert(tensor.tensor.name);
   EXPECT_EQ(names, (std::multiset<std::string>{"b", "w"}));
+}
+
+// Two models with equal names, one of them drawn by a seed that the resumed
+// program does not have: a checkpoint brings both back, and steps go on bit for bit.
+TEST(Programs, ACheckpointOfTwoModelsResumesBitForBit) {
+  OnnxBuilder encoder(17);
+  encoder.input("x", {"N", "2"});
+  encoder.drawn("w", {2, 2}, 1);
+  encoder.floats("b", {2}, {5, 7});
+  encoder.node("MatMul", {"x", "w"}, {"p"});
+  encoder.node("Add", {"p", "b"});
+  std::string recipe = R"(
+models:
+  encoder: {onnx: )" + kept(encoder, "drawn_encoder.onnx") +
+                       R"(}
+  student: {onnx: )" + kept(linear({1, 0, 0, 1}, {0, 0}), "resumed_student.onnx") +
+                       R"(, inputs: {x: noisy}}
+train: student
+batch: 4
+optimizer: {lr: 0.125}
+ema: {decays: [0.5]}
+entries: {encode: {model: encoder, batch: 3}}
+threads: 1
+)";
+  auto first = build("resume_first", "", recipe);
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(first->setScalar("seed", 5).ok());
+  ASSERT_TRUE(first->initialize().ok());
+  auto second = build("resume_second", "", recipe); // its seed is 0 while it draws
+  ASSERT_TRUE(second);
+  auto weight = [](const Program &program, const char *model, const char *name) {
+    return slotValues(program, slotOf(program, model, name, "weight"));
+  };
+  ASSERT_NE(weight(*first, "encoder", "w"), weight(*second, "encoder", "w"));
+
+  Feed step(*first, "step"), encode(*first, "encode");
+  for (int i = 0; i < 3; ++i)
+    ASSERT_TRUE(first->run("step", step.data).ok());
+  std::string folder = ::testing::TempDir() + "/two_models_run";
+  std::filesystem::remove_all(folder);
+  diffrun::CheckpointStore store(folder);
+  auto saved = store.save(3, diffrun::tensorsOf(*first), {{"counters", countersOf(*first)}});
+  ASSERT_TRUE(saved.ok()) << saved.message();
+  auto newest = store.newest();
+  ASSERT_TRUE(newest.ok()) << newest.status().message();
+  // A file per model: the trained one's names and the drawn frozen one's are
+  // their own; what is data stays in the plan's weights file.
+  auto tensors = [&](const std::string &file) {
+    auto reader = diffrun::SafetensorsReader::open(newest->folder + "/" + file + ".safetensors");
+    EXPECT_TRUE(reader.ok()) << file;
+    return reader.ok() ? reader->names() : std::vector<std::string>();
+  };
+  EXPECT_EQ(tensors("weights"), (std::vector<std::string>{"b", "w"}));
+  EXPECT_EQ(tensors("weights.encoder"), (std::vector<std::string>{"w"}));
+
+  auto restored = diffrun::restore(*second, *newest);
+  ASSERT_TRUE(restored.ok()) << restored.message();
+  ASSERT_TRUE(second->setScalar("seed", 5).ok());
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(first->run("step", step.data).ok());
+    ASSERT_TRUE(second->run("step", step.data).ok());
+    EXPECT_EQ(first->outputFloat("step", "loss"), second->outputFloat("step", "loss"));
+  }
+  const proto::Plan &plan = first->plan().plan();
+  for (int i = 0; i < plan.slots_size(); ++i)
+    EXPECT_EQ(std::memcmp(first->slotData(i), second->slotData(i),
+                          static_cast<size_t>(plan.slots(i).buffer().bytes())),
+              0)
+        << plan.slots(i).model() << "::" << plan.slots(i).parameter() << " "
+        << plan.slots(i).role();
+  ASSERT_TRUE(first->run("encode", encode.data).ok());
+  ASSERT_TRUE(second->run("encode", encode.data).ok());
+  EXPECT_EQ(outputOf(*first, "encode"), outputOf(*second, "encode"));
 }
 
 } // namespace

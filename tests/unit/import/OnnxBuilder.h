@@ -52,6 +52,24 @@ public:
       tensor->add_float_data(static_cast<float>(value));
     return *tensor;
   }
+  /// A parameter without data, to be drawn from a normal distribution.
+  void drawn(const std::string &name, const Ints &dims, float deviation) {
+    auto *sparse = graph().add_sparse_initializer();
+    sparse->mutable_values()->set_name(name);
+    sparse->mutable_values()->set_data_type(onnx::TensorProto::FLOAT);
+    sparse->mutable_values()->add_dims(0);
+    for (int64_t dim : dims)
+      sparse->add_dims(dim);
+    auto *info =
+        proto.training_info_size() ? proto.mutable_training_info(0) : proto.add_training_info();
+    auto *draw = info->mutable_initialization()->add_node();
+    draw->set_op_type("RandomNormal");
+    draw->add_output(name + "_init");
+    attribute(*draw, "scale", deviation);
+    auto *binding = info->add_initialization_binding();
+    binding->set_key(name);
+    binding->set_value(name + "_init");
+  }
   void ints(const std::string &name, const Ints &values) {
     auto *tensor = graph().add_initializer();
     tensor->set_name(name);

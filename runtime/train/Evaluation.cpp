@@ -17,7 +17,9 @@ Result<std::unique_ptr<Dataset>> openEvaluationData(const LoadedPlan &plan,
                                                     const std::string &where) {
   DIFFRUN_ASSIGN(const proto::Entry *entry, evalOf(plan));
   DIFFRUN_ASSIGN(ImageShape shape, pictureShapeOf(plan, *entry));
-  return openDataset(where, "test", shape);
+  DIFFRUN_ASSIGN(auto dataset, openDataset(where, "test", shape));
+  DIFFRUN_RETURN_IF_ERROR(checkSuits(*dataset, *entry, /*dropLast=*/false, where));
+  return dataset;
 }
 
 Result<std::unique_ptr<Evaluation>> Evaluation::create(Program &program, const Dataset &dataset,

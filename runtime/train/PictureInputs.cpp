@@ -1,5 +1,7 @@
 #include "runtime/train/PictureInputs.h"
 
+#include <fmt/format.h>
+
 namespace diffrun {
 
 const proto::Input *inputOf(const proto::Entry &entry, const std::string &role) {
@@ -19,6 +21,25 @@ Result<ImageShape> pictureShapeOf(const LoadedPlan &plan, const proto::Entry &en
                            "diffrun train reads pictures; other data are not supported yet");
   return ImageShape{pictures->type().shape(1), pictures->type().shape(2),
                     pictures->type().shape(3)};
+}
+
+Status checkSuits(const Dataset &dataset, const proto::Entry &entry, bool dropLast,
+                  const std::string &name) {
+  if (inputOf(entry, "label") && dataset.classes().empty())
+    return Status::invalid(name + ": has no labels, and the model needs them",
+                           "sort the pictures into a folder per class");
+  if (!inputOf(entry, "sample_weight") && !dropLast && dataset.size() % entry.batch() != 0)
+    return Status::invalid(
+        fmt::format("{}: {} samples are no whole batches of {}, and entry {} cannot mask the "
+                    "filling of a short one: its loss is the graph's own (loss_output)",
+                    name, dataset.size(), entry.batch(), entry.name()),
+        "choose a batch that divides; training may leave the short one out with --drop-last");
+  if (dropLast && dataset.size() < entry.batch())
+    return Status::invalid(fmt::format("{}: 0 batches: {} samples are fewer than a batch of {}, "
+                                       "and short batches are dropped",
+                                       name, dataset.size(), entry.batch()),
+                           "use a smaller batch, or keep short batches (without --drop-last)");
+  return {};
 }
 
 InputData PictureInputs::of(const Batch &batch, const proto::Entry &entry) {

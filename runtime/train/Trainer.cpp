@@ -130,9 +130,7 @@ private:
   }
 
   Status loop() {
-    Progress progress(
-        iteration(), options.steps,
-        inputOf(*entry, "sample_weight") ? inputOf(*entry, "sample_weight")->type().shape(0) : 1);
+    Progress progress(iteration(), options.steps, entry->batch() * windowSize());
     bool terminal = isatty(2) && !options.quiet;
     while (iteration() < options.steps) {
       DIFFRUN_RETURN_IF_ERROR(iterate());
@@ -249,9 +247,7 @@ Result<TrainStart> startTraining(const LoadedPlan &plan, const TrainOptions &opt
   if (start.data.empty())
     return Status::usage("no data are given", "--data fashion-mnist, or a folder of pictures");
   DIFFRUN_ASSIGN(start.dataset, openDataset(start.data, "train", shape));
-  if (inputOf(*entry, "label") && start.dataset->classes().empty())
-    return Status::invalid(start.data + ": has no labels, and the model needs them",
-                           "sort the pictures into a folder per class");
+  DIFFRUN_RETURN_IF_ERROR(checkSuits(*start.dataset, *entry, start.dropLast, start.data));
   if (options.evalEvery) {
     DIFFRUN_ASSIGN(
         start.evaluation,

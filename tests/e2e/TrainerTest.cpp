@@ -143,7 +143,51 @@ TEST_F(TrainerTest, FewerSamplesThanABatch) {
   std::filesystem::remove_all(folder + "/run");
   status = train("batch: 8", 2, /*dropLast=*/true);
   ASSERT_FALSE(status.ok());
-  EXPECT_NE(status.message().find("3"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("0 batches: 3 samples"), std::string::npos) << status.message();
+  EXPECT_FALSE(std::filesystem::exists(folder + "/run")) << "nothing is begun";
+}
+
+// A graph that computes its own loss cannot leave out the filling of a short batch.
+TEST_F(TrainerTest, AModelsOwnLossTakesWholeBatchesOnly) {
+  writeData(kSix);
+  OnnxBuilder model(17);
+  model.input("x", {"N", "1", "1", "1"});
+  model.floats("w", {1}, {0});
+  model.node("Mul", {"x", "w"}, {"p"});
+  OnnxBuilder::attribute(model.node("ReduceMean", {"p"}), "keepdims", int64_t{0});
+  std::ofstream(folder + "/recipe.yaml")
+      << "batch: 4\ninputs: {x: clean}\nobjective: {kind: loss_output}\nthreads: 1\n"
+      << "entries: {eval: {batch: 4}}\n";
+  CompileOptions options;
+  options.model = model.save();
+  options.recipe = folder + "/recipe.yaml";
+  options.output = folder + "/p.plan";
+  ASSERT_TRUE(compile(options).ok());
+  auto run = [&](bool dropLast, int64_t every) {
+    auto plan = diffrun::LoadedPlan::open(options.output);
+    auto program = diffrun::Program::create(*plan);
+    EXPECT_TRUE((*program)->initialize().ok());
+    diffrun::TrainOptions training;
+    training.run = folder + "/run" + std::to_string(dropLast) + std::to_string(every);
+    training.data = folder;
+    training.steps = 3;
+    training.dropLast = dropLast;
+    training.evalEvery = every;
+    training.quiet = true;
+    return diffrun::train(**program, training);
+  };
+  auto status = run(false, 0);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("6 samples are no whole batches of 4"), std::string::npos)
+      << status.message();
+  EXPECT_NE(status.help().find("--drop-last"), std::string::npos) << status.help();
+  status = run(true, 0);
+  EXPECT_TRUE(status.ok()) << status.message();
+  for (const char *part : {"images-idx3-ubyte", "labels-idx1-ubyte"})
+    std::filesystem::copy_file(folder + "/train-" + part, folder + "/t10k-" + part);
+  status = run(true, 1); // nor can an evaluation
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("entry eval"), std::string::npos) << status.message();
 }
 
 TEST_F(TrainerTest, TheLearningRateCountsOptimizerSteps) {

@@ -25,6 +25,8 @@ Result<ImageShape> pictureShapeOf(const LoadedPlan &plan, const proto::Entry &en
 
 Status checkSuits(const Dataset &dataset, const proto::Entry &entry, bool dropLast,
                   const std::string &name) {
+  if (entry.batch() < 1)
+    return Status::invalid("the plan's entry " + entry.name() + " has no batch");
   if (inputOf(entry, "label") && dataset.classes().empty())
     return Status::invalid(name + ": has no labels, and the model needs them",
                            "sort the pictures into a folder per class");

@@ -137,8 +137,12 @@ void Loader::work() {
     int64_t ticket = nextTicket++;
     Plan plan = planAfter(planned);
     planned = plan.after;
-    lock.unlock();
     Done done;
+    if (!spare.empty()) {
+      done.batch = std::move(spare.front());
+      spare.pop_front();
+    }
+    lock.unlock();
     done.status = fill(plan, done.batch);
     lock.lock();
     ready.emplace(ticket, std::move(done));
@@ -156,7 +160,9 @@ Status Loader::next(Batch &batch) {
     Done &done = ready.at(wanted);
     if (!done.status)
       return done.status;
-    batch = std::move(done.batch);
+    std::swap(batch, done.batch);
+    if (!done.batch.images.empty())
+      spare.push_back(std::move(done.batch));
     ready.erase(wanted++);
     wake.notify_all();
   }

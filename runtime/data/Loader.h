@@ -42,7 +42,8 @@ public:
                                                 LoaderOptions options);
   ~Loader();
 
-  /// The next batch, moved out of the queue.
+  /// The next batch; the memory of what `batch` held is used for a later one, so
+  /// that a loop that keeps one takes no new memory once the queue was full.
   /// Errors: a picture's decoding error.
   Status next(Batch &batch);
 
@@ -76,6 +77,7 @@ private:
   int64_t planned = 0;                // consumed() after the last handed-out plan
   int64_t nextTicket = 0, wanted = 0; // batches started, batches taken
   std::map<int64_t, Done> ready;      // by ticket
+  std::deque<Batch> spare;            // memory for batches to come
   std::mutex orderMutex;
   std::map<int64_t, std::shared_ptr<const std::vector<int64_t>>> orders;
   std::vector<std::thread> workers;

@@ -93,6 +93,9 @@ Status bench(const Options &options) {
       DIFFRUN_RETURN_IF_ERROR(status);
     }
   }
+  std::vector<std::pair<std::string, Share>> sorted(shares.begin(), shares.end());
+  std::sort(sorted.begin(), sorted.end(),
+            [](auto &a, auto &b) { return a.second.time > b.second.time; });
   if (options.json) {
     nlohmann::json out = {{"median_ms", median},
                           {"p10_ms", percentile(times, 0.1)},
@@ -103,6 +106,12 @@ Status bench(const Options &options) {
                           {"planned_bytes", program->plannedBytes()},
                           {"measured_bytes", measured},
                           {"times_ms", times}};
+    for (auto &[label, share] : sorted)
+      out["profile"].push_back({{"operator", label},
+                                {"count", share.count},
+                                {"ms", share.time},
+                                {"gflops", share.flops / share.time * 1e-6},
+                                {"gb_s", share.bytes / share.time * 1e-6}});
     fmt::print("{}\n", out.dump());
     return {};
   }
@@ -114,9 +123,6 @@ Status bench(const Options &options) {
   fmt::print("  memory    {:.1f} MiB planned, {:.1f} MiB measured\n",
              static_cast<double>(program->plannedBytes()) / 1048576,
              static_cast<double>(measured) / 1048576);
-  std::vector<std::pair<std::string, Share>> sorted(shares.begin(), shares.end());
-  std::sort(sorted.begin(), sorted.end(),
-            [](auto &a, auto &b) { return a.second.time > b.second.time; });
   for (auto &[label, share] : sorted)
     fmt::print("  {:<44} {:4}x {:9.2f} ms {:7.1f} GFLOP/s {:6.1f} GB/s\n", label, share.count,
                share.time, share.flops / share.time * 1e-6, share.bytes / share.time * 1e-6);

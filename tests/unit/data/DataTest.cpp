@@ -110,6 +110,29 @@ TEST(Loader, DropLast) {
   EXPECT_FALSE(Loader::create(Counting(0), 2, {}).ok());
 }
 
+TEST(Loader, MemoryIsUsedAgain) {
+  Counting data(100);
+  LoaderOptions options;
+  options.batch = 4;
+  options.threads = 2;
+  auto loader = Loader::create(data, 2, options);
+  ASSERT_TRUE(loader.ok());
+  Batch batch;
+  batch.images.reserve(1000); // to be known by
+  batch.images.resize(1);
+  // There are 2 x 2 + 1 batches ahead and this one: it waits for as many fillings and
+  // then for its turn.
+  std::vector<int> seen;
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_TRUE((*loader)->next(batch).ok());
+    EXPECT_EQ(batch.images.size(), 8u);
+    if (batch.images.capacity() >= 1000)
+      seen.push_back(i);
+  }
+  ASSERT_GE(seen.size(), 3u);
+  EXPECT_LE(seen[0], 12);
+}
+
 TEST(Idx, PaddedAndChecked) {
   fs::path folder = fs::temp_directory_path() / ("idx-" + std::to_string(::getpid()));
   fs::create_directories(folder);

@@ -70,6 +70,7 @@ def Plan_DrawOp : Plan_StepOp<"draw",
   let description = [{
     Inputs seed, iteration, first sample; output [samples, elements] f32.
     (D1) three inputs of 8 bytes, one output. (D2) the output has this size.
+    (D3) the stream fits 32 bits.
   }];
   let hasVerifier = 1;
 }

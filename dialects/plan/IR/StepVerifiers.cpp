@@ -149,6 +149,9 @@ LogicalResult DrawOp::verify() {
   if (samples < 0 || elements < 0 || __builtin_mul_overflow(samples, elements, &bytes) ||
       __builtin_mul_overflow(bytes, 4, &bytes) || bytes != bytesAt(getOutputs(), 0))
     return emitOpError("does not fill its buffer"); // D2
+  if (!llvm::isUInt<32>(static_cast<uint64_t>(getStream())))
+    return emitOpError("stream ") << static_cast<int64_t>(getStream())
+                                  << " does not fit 32 bits"; // D3
   return success();
 }
 

@@ -40,6 +40,10 @@ LogicalResult CommitOp::verify() {
 LogicalResult DrawOp::verify() {
   if (getDistribution() != "normal" && getDistribution() != "uniform")
     return emitOpError("distribution must be \"normal\" or \"uniform\"");
+  // Wider, it would lose bits on its way into the counter and repeat another's.
+  if (!llvm::isUInt<32>(static_cast<uint64_t>(getUse())))
+    return emitOpError("use ") << static_cast<int64_t>(getUse())
+                               << " does not fit the counter's 32 bits";
   RankedTensorType type = nn::tensorType(getResult());
   if (!type.getElementType().isF32() || type.getRank() < 1)
     return emitOpError("draws f32 tensors [samples, ...], not ") << type;

@@ -141,7 +141,7 @@ def Train_DrawOp : Train_Op<"draw", [Pure, DeclareOpInterfaceMethods<Nn_LibraryO
   let summary = "Random numbers, keyed by seed, use, iteration and sample";
   let description = [{
     [B, ...] f32, element bits as docs/random.md says. `use` names the draw
-    within the program: two draws must differ in it.
+    within the program: two draws must differ in it. It fits 32 bits.
   }];
   let arguments = (ins Nn_Tensor:$seed, Nn_Tensor:$iteration, Nn_Tensor:$first_sample,
                        StrAttr:$distribution, I64Attr:$use);

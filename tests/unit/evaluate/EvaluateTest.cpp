@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -185,6 +186,40 @@ TEST(Evaluate, GlobalNorm) {
   auto norm =
       run("train.global_norm", {}, {real({5}, five), real({7}, seven), real({1}, {1})}, {{}});
   EXPECT_NEAR(norm[0].real[0], 3.605551275463989, 1e-12);
+}
+
+// The specified bits (docs/random.md), through the operator.
+TEST(Evaluate, DrawsAreTheSpecifiedBits) {
+  struct Golden {
+    uint64_t seed;
+    uint32_t stream;
+    uint64_t iteration, sample, element;
+    uint32_t normal, uniform;
+  };
+  const Golden table[] = {
+#include "tests/unit/random/GoldenDraws.inc"
+  };
+  auto scalar = [](uint64_t value) { return integers({}, {static_cast<int64_t>(value)}); };
+  for (const Golden &g : table)
+    for (bool normal : {true, false}) {
+      auto count = static_cast<int64_t>(g.element) + 1;
+      Results drawn = run("train.draw",
+                          {{"use", int64_t{g.stream}},
+                           {"distribution", std::string(normal ? "normal" : "uniform")}},
+                          {scalar(g.seed), scalar(g.iteration), scalar(g.sample)}, {{1, count}});
+      auto value = static_cast<float>(drawn[0].real.back());
+      uint32_t bits;
+      std::memcpy(&bits, &value, sizeof(bits));
+      EXPECT_EQ(bits, normal ? g.normal : g.uniform)
+          << "element " << g.element << " of seed " << g.seed;
+    }
+  Tensor zero = scalar(0);
+  auto wide =
+      tryRun("train.draw", {{"use", int64_t{1} << 32}, {"distribution", std::string("normal")}},
+             {zero, zero, zero}, {{DType::kF32, {1, 4}}});
+  ASSERT_FALSE(wide.ok());
+  EXPECT_NE(wide.status().message().find("use 4294967296 does not fit 32 bits"), std::string::npos)
+      << wide.status().message();
 }
 
 TEST(Evaluate, MemoryFormsRoundTrip) {

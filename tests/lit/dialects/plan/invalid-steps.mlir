@@ -366,6 +366,21 @@ plan.program @p version 1 compiler "t" {
 
 // -----
 
+// (D3)
+plan.program @p version 1 compiler "t" {
+  plan.target cpu "avx2" team 1 features []
+  plan.space @state lives program bytes 256
+  plan.space @constants lives program bytes 64 data crc32c 0x1
+  plan.space @arena lives entry bytes 1024
+  plan.entry @e of "" batch 1 arena 512 values 4 nodes 2 {
+    // expected-error @+1 {{stream 4294967296 does not fit 32 bits}}
+    plan.draw normal stream 4294967296 samples 2 of 2 "d" (0 in @arena[0 : 8], 1 in @arena[0 : 8], 0 in @arena[0 : 8]) -> (2 in @arena[64 : 16])
+        nodes [0 : 1] moves [0, 0] flops 0 at ""
+  }
+}
+
+// -----
+
 // (C1)
 plan.program @p version 1 compiler "t" {
   plan.target cpu "avx2" team 1 features []

@@ -34,3 +34,19 @@ train.model @m {
     train.return %x : tensor<2xf32>
   }
 }
+
+// -----
+
+func.func @wide_use(%n: tensor<i64>) -> tensor<2x3xf32> {
+  // expected-error @+1 {{use 4294967303 does not fit the counter's 32 bits}}
+  %d = train.draw "normal" use 4294967303 (%n, %n, %n) : tensor<i64>, tensor<i64>, tensor<i64> -> tensor<2x3xf32>
+  return %d : tensor<2x3xf32>
+}
+
+// -----
+
+func.func @negative_use(%n: tensor<i64>) -> tensor<2x3xf32> {
+  // expected-error @+1 {{use -1 does not fit the counter's 32 bits}}
+  %d = train.draw "uniform" use -1 (%n, %n, %n) : tensor<i64>, tensor<i64>, tensor<i64> -> tensor<2x3xf32>
+  return %d : tensor<2x3xf32>
+}

@@ -1,6 +1,7 @@
 // Seeded random graphs over all operators, with their gradients, as entries of
 // plans: decomposed, fused, placed in memory, compiled, run, and every operation
-// compared with the evaluator (runtime/verify).
+// compared with the evaluator (runtime/verify). Outputs keep their bits in a second
+// run and where freed memory is filled with NaN.
 #include "compiler/compose/EntryBuilder.h"
 #include "compiler/planwriter/Lowering.h"
 #include "compiler/planwriter/Translation.h"
@@ -87,6 +88,66 @@ int64_t elementsThatMatter(diffrun::Program &program, const diffrun::proto::Entr
   return count;
 }
 
+/// The bytes of the outputs, one after another.
+std::vector<char> outputBytes(const diffrun::Program &program, const diffrun::proto::Entry &entry) {
+  std::vector<char> all;
+  for (const auto &output : entry.outputs()) {
+    const auto *data = static_cast<const char *>(program.at(output.buffer()));
+    all.insert(all.end(), data, data + output.buffer().bytes());
+  }
+  return all;
+}
+
+/// Runs the entry with every arena byte that no later operation reads made NaN
+/// (0xff): before the first operation and after each. What is needed comes from the
+/// operations alone, byte by byte, not from the planner. Returns the bytes of results
+/// that were overwritten so.
+int64_t runOverFreedBytes(diffrun::Program &program, const diffrun::proto::Entry &entry,
+                          const diffrun::InputData &inputs) {
+  const diffrun::proto::Plan &plan = program.plan().plan();
+  diffrun::proto::Buffer arena;
+  for (int i = 0; i < plan.spaces_size(); ++i)
+    if (plan.spaces(i).lifetime() == diffrun::proto::Space::ENTRY)
+      arena.set_space(static_cast<uint32_t>(i));
+  auto size = static_cast<size_t>(entry.arena_bytes());
+  using Mask = std::vector<bool>;
+  auto mark = [&](Mask &mask, const diffrun::proto::Buffer &buffer, bool value) {
+    if (buffer.space() == arena.space())
+      std::fill_n(mask.begin() + buffer.offset(), buffer.bytes(), value);
+  };
+  // needed[i]: the bytes that are read after operation i - 1.
+  std::vector<Mask> needed(static_cast<size_t>(entry.ops_size()) + 1, Mask(size));
+  for (const auto &output : entry.outputs())
+    mark(needed.back(), output.buffer(), true);
+  for (int i = entry.ops_size(); i-- > 0;) {
+    Mask &before = needed[static_cast<size_t>(i)] = needed[static_cast<size_t>(i) + 1];
+    for (const auto &buffer : entry.ops(i).results())
+      mark(before, buffer, false);
+    for (const auto &buffer : entry.ops(i).operands())
+      mark(before, buffer, true);
+  }
+  auto *bytes = static_cast<char *>(program.at(arena));
+  Mask written(size);
+  int64_t lost = 0;
+  auto poison = [&](const Mask &keep) {
+    for (size_t at = 0; at < size; ++at)
+      if (!keep[at]) {
+        lost += written[at];
+        written[at] = false;
+        bytes[at] = '\xff';
+      }
+  };
+  EXPECT_TRUE(program.placeInputs(entry, inputs).ok());
+  poison(needed[0]);
+  for (int i = 0; i < entry.ops_size(); ++i) {
+    EXPECT_TRUE(program.runOp(entry, i).ok());
+    for (const auto &buffer : entry.ops(i).results())
+      mark(written, buffer, true);
+    poison(needed[static_cast<size_t>(i) + 1]);
+  }
+  return lost;
+}
+
 class RandomPlans : public ::testing::TestWithParam<int> {};
 
 TEST_P(RandomPlans, EveryOperationEqualsTheEvaluator) {
@@ -119,7 +180,7 @@ TEST_P(RandomPlans, EveryOperationEqualsTheEvaluator) {
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   auto program = diffrun::Program::create(*loaded);
   ASSERT_TRUE(program.ok()) << program.status().message();
-  int64_t touched = 0, reported = 0;
+  int64_t touched = 0, reported = 0, freed = 0;
   for (int i = 0; i < kPerPlan; ++i) {
     diffrun::VerifyOptions options;
     options.entry = "graph" + std::to_string(i);
@@ -134,6 +195,13 @@ TEST_P(RandomPlans, EveryOperationEqualsTheEvaluator) {
         x = static_cast<float>((random() % 2 ? 1 : -1) * (0.1 + 1.4 * (random() % 65536) / 65536));
       inputs[input.role()] = values.data();
     }
+    // The same bits in a second run, and over NaN where memory is free.
+    ASSERT_TRUE((*program)->run(options.entry, inputs).ok());
+    std::vector<char> right = outputBytes(**program, entry);
+    ASSERT_TRUE((*program)->run(options.entry, inputs).ok());
+    ASSERT_EQ(outputBytes(**program, entry), right) << "seed " << plan * kPerPlan + i;
+    freed += runOverFreedBytes(**program, entry, inputs);
+    ASSERT_EQ(outputBytes(**program, entry), right) << "seed " << plan * kPerPlan + i;
     if (plan == 0) { // the bytes that the report names are those that are touched
       ASSERT_TRUE((*program)->placeInputs(entry, inputs).ok());
       for (int k = 0; k < entry.ops_size(); ++k) {
@@ -157,6 +225,7 @@ TEST_P(RandomPlans, EveryOperationEqualsTheEvaluator) {
     ASSERT_GT(report->operations, 0);
     ASSERT_TRUE(std::isfinite(report->loss)) << "seed " << plan * kPerPlan + i;
   }
+  EXPECT_GT(freed, 0);
   // Comparisons and selections hide some reads; all else shows.
   EXPECT_GE(touched, reported * 0.97);
 }

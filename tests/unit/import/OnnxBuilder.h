@@ -119,6 +119,7 @@ public:
   std::string save(const std::string &folder = ::testing::TempDir()) const {
     std::string path =
         folder + "/" + ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".onnx";
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     std::ofstream stream(path, std::ios::binary);
     proto.SerializeToOstream(&stream);
     return path;

@@ -49,25 +49,7 @@ private:
       return {};
     CheckpointStore store(options.from);
     DIFFRUN_ASSIGN(CheckpointInfo checkpoint, store.newest());
-    std::string file = options.weights == "ema" ? "ema0" : options.weights;
-    if (file == "weight")
-      file = "weights";
-    // A parameter that is not trained has no average: its weight serves.
-    DIFFRUN_RETURN_IF_ERROR(
-        restoreRole(program, checkpoint.folder + "/weights.safetensors", "", "weight"));
-    if (std::find(checkpoint.files.begin(), checkpoint.files.end(), file) == checkpoint.files.end())
-      return Status::invalid(checkpoint.folder + ": has no weights \"" + options.weights + "\"",
-                             "the recipe's ema gives averages; --weights weight takes none");
-    for (const proto::SlotUse &use : entry->reads()) {
-      std::string role = program.plan().plan().slots(static_cast<int>(use.slot())).role();
-      if (role != "weight")
-        return restoreRole(program, checkpoint.folder + "/" + file + ".safetensors", "", role);
-    }
-    if (file != "weights")
-      return Status::invalid(program.plan().path() +
-                                 ": its denoise entry is compiled for the weights themselves",
-                             "--weights weight, or entries: {denoise: {weights: ema0}}");
-    return {};
+    return restoreFor(program, "denoise", checkpoint, options.weights);
   }
 
   Status makeSchedule() {

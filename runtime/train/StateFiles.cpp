@@ -146,4 +146,38 @@ Status restore(Program &program, const CheckpointInfo &checkpoint) {
   return {};
 }
 
+Status restoreFor(Program &program, const std::string &name, const CheckpointInfo &checkpoint,
+                  const std::string &weights) {
+  const proto::Plan &plan = program.plan().plan();
+  const proto::Entry *entry = program.plan().findEntry(name);
+  std::string role = "weight";
+  for (int k = 0; entry && k < entry->reads_size(); ++k) {
+    const proto::Slot &slot = plan.slots(static_cast<int>(entry->reads(k).slot()));
+    if (!isCounter(slot) && slot.role() != "weight")
+      role = slot.role();
+  }
+  std::string wanted = weights.empty() ? role : weights == "ema" ? "ema0" : weights;
+  std::string file = placeOf(wanted).first;
+  if (file == "optimizer" ||
+      std::find(checkpoint.files.begin(), checkpoint.files.end(), file) == checkpoint.files.end())
+    return Status::invalid(checkpoint.folder + ": has no weights \"" + wanted + "\"",
+                           "the recipe's ema gives averages; --weights weight takes none");
+  if (role == "weight" && wanted != "weight")
+    return Status::invalid(
+        program.plan().path() + ": its " + name + " entry is compiled for the weights themselves",
+        "--weights weight, or entries: {" + name + ": {weights: ema0}} in the recipe");
+  // A parameter that is not trained has no average: its weight serves.
+  DIFFRUN_RETURN_IF_ERROR(
+      restoreRole(program, checkpoint.folder + "/weights.safetensors", "", "weight"));
+  if (role != "weight")
+    DIFFRUN_RETURN_IF_ERROR(
+        restoreRole(program, checkpoint.folder + "/" + file + ".safetensors", "", role));
+  const auto scalars = checkpoint.state.value("scalars", nlohmann::json::object());
+  for (const proto::Input &input : entry->inputs())
+    if (auto found = scalars.find(input.name());
+        input.scalar() && found != scalars.end() && found->is_number())
+      DIFFRUN_RETURN_IF_ERROR(program.setScalar(input.name(), found->get<double>()));
+  return {};
+}
+
 } // namespace diffrun

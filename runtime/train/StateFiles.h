@@ -25,4 +25,11 @@ Status restore(Program &program, const CheckpointInfo &checkpoint);
 Status restoreRole(Program &program, const std::string &path, const std::string &prefix,
                    const std::string &role);
 
+/// Fills what an entry reads of the trained model from a checkpoint, and sets the
+/// run's scalars that it has. `weights`: ema (the first average) | ema0, ema1, ... |
+/// weight; empty: those that the entry is compiled for. Errors: InvalidInput for
+/// weights that the checkpoint or the entry does not have.
+Status restoreFor(Program &program, const std::string &entry, const CheckpointInfo &checkpoint,
+                  const std::string &weights);
+
 } // namespace diffrun

@@ -2,6 +2,8 @@
 // Whatever the order of the samples, every one of them weighs the same.
 #include "runtime/train/Trainer.h"
 #include "compiler/pipeline/Compile.h"
+#include "runtime/train/Evaluation.h"
+#include "runtime/train/StateFiles.h"
 #include "tests/unit/import/OnnxBuilder.h"
 
 #include <gtest/gtest.h>
@@ -145,6 +147,62 @@ TEST_F(TrainerTest, FewerSamplesThanABatch) {
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.message().find("0 batches: 3 samples"), std::string::npos) << status.message();
   EXPECT_FALSE(std::filesystem::exists(folder + "/run")) << "nothing is begun";
+}
+
+// A checkpoint evaluates to what its run said, seed and averages included.
+TEST_F(TrainerTest, ACheckpointEvaluatesAsItsRunDid) {
+  writeData({130, 150, 170, 190, 210, 230, 250});
+  for (const char *part : {"images-idx3-ubyte", "labels-idx1-ubyte"})
+    std::filesystem::copy_file(folder + "/train-" + part, folder + "/t10k-" + part);
+  OnnxBuilder model(17);
+  model.input("x", {"N", "1", "1", "1"});
+  model.floats("w", {1}, {0});
+  model.node("Mul", {"x", "w"});
+  std::ofstream(folder + "/recipe.yaml")
+      << "batch: 2\ninputs: {x: noisy}\nthreads: 1\noptimizer: {lr: 0.1}\n"
+      << "ema: {decays: [0.5]}\nentries: {eval: {batch: 3, weights: ema0}}\n";
+  CompileOptions options;
+  options.model = model.save();
+  options.recipe = folder + "/recipe.yaml";
+  options.output = folder + "/p.plan";
+  ASSERT_TRUE(compile(options).ok());
+  auto fresh = [&] {
+    auto program = diffrun::Program::create(*diffrun::LoadedPlan::open(options.output));
+    EXPECT_TRUE((*program)->initialize().ok());
+    return std::move(*program);
+  };
+  auto first = fresh();
+  ASSERT_TRUE(first->setScalar("seed", 9).ok());
+  diffrun::TrainOptions training;
+  training.run = folder + "/run";
+  training.data = folder;
+  training.steps = 4;
+  training.evalEvery = 4;
+  training.quiet = true;
+  auto status = diffrun::train(*first, training);
+  ASSERT_TRUE(status.ok()) << status.message();
+  std::string line, last;
+  for (std::ifstream stream(folder + "/run/metrics.jsonl"); std::getline(stream, line);)
+    last = line;
+  auto reported = nlohmann::json::parse(last)["eval_loss"].get<double>();
+
+  auto checkpoint = diffrun::CheckpointStore(folder + "/run").newest();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  auto evaluated = [&](const std::string &weights) {
+    auto program = fresh();
+    auto restored = diffrun::restoreFor(*program, "eval", *checkpoint, weights);
+    EXPECT_TRUE(restored.ok()) << restored.message();
+    auto dataset = diffrun::openEvaluationData(program->plan(), folder);
+    EXPECT_TRUE(dataset.ok());
+    auto evaluation = diffrun::Evaluation::create(*program, **dataset, 0);
+    EXPECT_TRUE(evaluation.ok());
+    return *(*evaluation)->run();
+  };
+  EXPECT_NEAR(evaluated(""), reported, 1e-6 * reported);
+  EXPECT_EQ(evaluated("ema"), evaluated(""));
+  EXPECT_GT(std::fabs(evaluated("weight") - reported), 1e-3 * reported);
+  EXPECT_FALSE(diffrun::restoreFor(*first, "eval", *checkpoint, "ema7").ok());
+  EXPECT_FALSE(diffrun::restoreFor(*first, "eval", *checkpoint, "m").ok());
 }
 
 // A graph that computes its own loss cannot leave out the filling of a short batch.

@@ -15,6 +15,7 @@ namespace diffrun {
 using Action = std::function<Status()>;
 
 Action addTrain(CLI::App &app);
+Action addEval(CLI::App &app);
 Action addSample(CLI::App &app);
 Action addVerify(CLI::App &app);
 Action addBench(CLI::App &app);

@@ -10,8 +10,8 @@ int main(int argc, char **argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app{"diffrun: trains and samples from compiled plans"};
   app.require_subcommand(1);
-  std::vector<Action> actions = {addTrain(app), addSample(app), addVerify(app), addBench(app),
-                                 addInfo(app)};
+  std::vector<Action> actions = {addTrain(app),  addEval(app),  addSample(app),
+                                 addVerify(app), addBench(app), addInfo(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

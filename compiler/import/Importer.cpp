@@ -319,11 +319,23 @@ private:
     for (const std::string &output : node.output()) {
       if (output.empty())
         continue;
-      if (count >= static_cast<int>(results.size()))
-        return in.fail("output \"" + output + "\" is not supported");
+      if (count >= static_cast<int>(results.size())) {
+        if (isRead(output))
+          return in.fail("output \"" + output + "\" is not supported");
+        continue;
+      }
       values[output] = results[count++];
     }
     return {};
+  }
+
+  /// Whether a node or the graph's outputs name a value.
+  bool isRead(const std::string &value) const {
+    for (const auto &other : file.graph().node())
+      if (llvm::is_contained(other.input(), value))
+        return true;
+    return llvm::any_of(file.graph().output(),
+                        [&](const auto &output) { return output.name() == value; });
   }
 
   /// Replaces the new operations (after `before`) whose operands are constants

@@ -41,8 +41,6 @@ Outcome layerNorm(NodeImport &in) {
   auto axis = NodeImport::wrapAxis(in.integer("axis", -1), in.type(0).getRank());
   if (!axis)
     return in.fail("axis is out of range");
-  if (in.node.output_size() > 1)
-    return in.fail("the mean and inverse deviation outputs are not supported");
   ArrayRef<int64_t> tail = in.type(0).getShape().drop_front(*axis);
   APFloat epsilon(in.real("epsilon", 1e-5));
   Value scale = in.operand(1), bias = in.operand(2);

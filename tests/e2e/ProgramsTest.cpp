@@ -228,5 +228,70 @@ threads: 1
   EXPECT_EQ(outputOf(*first, "encode"), outputOf(*second, "encode"));
 }
 
+/// Values that are outputs and read on, outputs that nothing reads, a move that is
+/// only a name; rows of x give the same rows of results.
+OnnxBuilder reusing() {
+  OnnxBuilder model(17);
+  model.input("x", {"N", "2"});
+  for (const char *name : {"B", "C", "F", "L"})
+    model.output(name);
+  model.floats("ten", {1}, {10});
+  model.floats("scale", {2}, {1, 1});
+  model.ints("halves", {2, 2});
+  model.node("Relu", {"x"}); // A, the output y
+  model.node("Add", {"y", "ten"}, {"B"});
+  model.node("Identity", {"y"}, {"C"});
+  OnnxBuilder::attribute(model.node("Concat", {"y", "B"}, {"both"}), "axis", int64_t{1});
+  OnnxBuilder::attribute(model.node("Split", {"both", "halves"}, {"D", "E"}), "axis", int64_t{1});
+  model.node("Sub", {"D", "x"}, {"F"});
+  model.node("LayerNormalization", {"x", "scale"}, {"L", "mean", "deviation"});
+  return model;
+}
+
+TEST(Programs, OutputsThatAreAlsoReadAndValuesThatNothingReads) {
+  std::string folder = ::testing::TempDir();
+  std::string reuse = folder + "/reuse.onnx", student = folder + "/reuse_student.onnx";
+  std::filesystem::copy_file(reusing().save(), reuse,
+                             std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy_file(linear({1, 0, 0, 1}, {0, 0}).save(), student,
+                             std::filesystem::copy_options::overwrite_existing);
+  for (const char *recompute : {"auto", "none"}) {
+    auto program = build("reuse", "",
+                         R"(
+models:
+  reuse: {onnx: )" + reuse + R"(}
+  student: {onnx: )" + student +
+                             R"(, inputs: {x: clean}}
+train: student
+batch: 4
+objective: {kind: regression}
+entries: {four: {model: reuse, batch: 4}, three: {model: reuse, batch: 3}}
+memory: {recompute: )" + std::string(recompute) +
+                             R"(}
+threads: 2
+)");
+    ASSERT_TRUE(program);
+    std::vector<float> x{-1, 2, -1, 2, -1, 2, -1, 2};
+    auto rows = [](size_t count, float first, float second) {
+      std::vector<float> values;
+      for (size_t i = 0; i < count; ++i)
+        values.insert(values.end(), {first, second});
+      return values;
+    };
+    for (int round = 0; round < 1000; ++round)
+      for (const char *name : {"four", "three", "four"}) {
+        size_t count = name == std::string("three") ? 3 : 4;
+        ASSERT_TRUE(program->run(name, {{"x", x.data()}}).ok());
+        ASSERT_EQ(outputOf(*program, name), rows(count, 0, 2));           // A
+        ASSERT_EQ(outputOf(*program, name, "out1"), rows(count, 10, 12)); // B
+        ASSERT_EQ(outputOf(*program, name, "out2"), rows(count, 0, 2));   // C
+        ASSERT_EQ(outputOf(*program, name, "out3"), rows(count, 1, 0));   // F = D - x
+        std::vector<float> norm = outputOf(*program, name, "out4");
+        for (size_t i = 0; i < norm.size(); ++i)
+          ASSERT_NEAR(norm[i], i % 2 ? 1 : -1, 1e-5);
+      }
+  }
+}
+
 } // namespace
 } // namespace diffc::test

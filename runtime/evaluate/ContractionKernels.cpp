@@ -55,15 +55,10 @@ std::vector<double> transposed(const double *a, int64_t rows, int64_t columns) {
 }
 
 Status matmul(const Node &node, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 2, 2));
   bool ta = node.integer("transpose_a"), tb = node.integer("transpose_b");
   std::vector<int64_t> as = in[0]->type.shape, bs = in[1]->type.shape, cs = out[0].type.shape;
-  if (as.size() < 2 || bs.size() < 2 || cs.size() < 2)
-    return Status::internal("matmul of " + in[0]->type.str() + " and " + in[1]->type.str());
   int64_t ar = as[as.size() - 2], ac = as.back(), br = bs[bs.size() - 2], bc = bs.back();
   int64_t m = ta ? ac : ar, k = ta ? ar : ac, n = tb ? br : bc;
-  if (k != (tb ? bc : br) || cs[cs.size() - 2] != m || cs.back() != n)
-    return Status::internal("matmul of " + in[0]->type.str() + " and " + in[1]->type.str());
   auto batchOf = [](std::vector<int64_t> shape) {
     shape.resize(shape.size() - 2);
     return shape;
@@ -97,14 +92,11 @@ struct Geometry {
   int64_t inPixels() const { return in[0] * in[1] * in[2]; }
 };
 
-Result<Geometry> geometry(const Node &node, const std::vector<int64_t> &x,
-                          const std::vector<int64_t> &w, const std::vector<int64_t> &y) {
+Geometry geometry(const Node &node, const std::vector<int64_t> &x, const std::vector<int64_t> &w,
+                  const std::vector<int64_t> &y) {
   std::vector<int64_t> strides = node.integers("strides"), low = node.integers("pads_low"),
                        dilations = node.integers("dilations");
   size_t spatial = x.size() - 2;
-  if (x.size() < 3 || x.size() > 5 || w.size() != x.size() || y.size() != x.size() ||
-      strides.size() != spatial || low.size() != spatial || dilations.size() != spatial)
-    return Status::internal("convolution of unsuitable ranks");
   Geometry g{x[0],      x[1],      w[0],      node.integer("groups", 1),
              {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1},
              {0, 0, 0}, {1, 1, 1}};
@@ -117,8 +109,6 @@ Result<Geometry> geometry(const Node &node, const std::vector<int64_t> &x,
     g.pad[to] = low[i];
     g.dilation[to] = dilations[i];
   }
-  if (g.groups < 1 || x[1] != w[1] * g.groups || w[0] % g.groups || y[0] != x[0] || y[1] != w[0])
-    return Status::internal("convolution: channels or groups do not fit");
   return g;
 }
 
@@ -163,9 +153,7 @@ template <typename Visit> void forEachGroup(const Geometry &g, Visit visit) {
 }
 
 Status convolution(const Node &node, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 2, 2));
-  DIFFRUN_ASSIGN(Geometry g,
-                 geometry(node, in[0]->type.shape, in[1]->type.shape, out[0].type.shape));
+  Geometry g = geometry(node, in[0]->type.shape, in[1]->type.shape, out[0].type.shape);
   forEachGroup(g, [&](int64_t x, int64_t y, int64_t w, int64_t channels, int64_t outputs) {
     std::vector<double> matrix = columns(g, in[0]->real.data() + x, channels);
     multiply(in[1]->real.data() + w, matrix.data(), out[0].real.data() + y, outputs, g.pixels(),
@@ -175,9 +163,7 @@ Status convolution(const Node &node, const Operands &in, Results &out) {
 }
 
 Status convolutionInputGrad(const Node &node, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 2, 2));
-  DIFFRUN_ASSIGN(Geometry g,
-                 geometry(node, out[0].type.shape, in[1]->type.shape, in[0]->type.shape));
+  Geometry g = geometry(node, out[0].type.shape, in[1]->type.shape, in[0]->type.shape);
   forEachGroup(g, [&](int64_t x, int64_t y, int64_t w, int64_t channels, int64_t outputs) {
     std::vector<double> wt = transposed(in[1]->real.data() + w, outputs, channels * g.taps());
     std::vector<double> matrix(channels * g.taps() * g.pixels(), 0.0);
@@ -192,9 +178,7 @@ Status convolutionInputGrad(const Node &node, const Operands &in, Results &out) 
 }
 
 Status convolutionWeightGrad(const Node &node, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 2, 2));
-  DIFFRUN_ASSIGN(Geometry g,
-                 geometry(node, in[0]->type.shape, out[0].type.shape, in[1]->type.shape));
+  Geometry g = geometry(node, in[0]->type.shape, out[0].type.shape, in[1]->type.shape);
   forEachGroup(g, [&](int64_t x, int64_t y, int64_t w, int64_t channels, int64_t outputs) {
     std::vector<double> matrix = columns(g, in[0]->real.data() + x, channels);
     std::vector<double> mt = transposed(matrix.data(), channels * g.taps(), g.pixels());
@@ -207,10 +191,7 @@ Status convolutionWeightGrad(const Node &node, const Operands &in, Results &out)
 Status attention(const Node &node, const Operands &in, Results &out) {
   if (in.size() == 3)
     return attention(node, {in[0], in[1], in[2], nullptr}, out);
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 3, 4));
   const auto &q = in[0]->type.shape, &k = in[1]->type.shape, &v = in[2]->type.shape;
-  if (q.size() != 4 || k.size() != 4 || v.size() != 4 || q[3] != k[3] || k[2] != v[2])
-    return Status::internal("attention operands do not fit together");
   int64_t heads = q[0] * q[1], rows = q[2], keys = k[2], depth = q[3], width = v[3];
   double scale = node.real("scale", 1);
   bool causal = node.integer("causal");

@@ -49,7 +49,6 @@ double geluDerivative(double x, bool tanhForm) {
 
 /// result = F(x), floats only.
 template <double (*F)(double)> Status unaryReal(const Node &, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 1, 1));
   for (size_t i = 0; i < out[0].real.size(); ++i)
     out[0].real[i] = F(in[0]->real[i]);
   return {};
@@ -57,7 +56,6 @@ template <double (*F)(double)> Status unaryReal(const Node &, const Operands &in
 
 /// result = f(x), for floats or integers alike.
 template <typename F> Status unaryAny(const Operands &in, Results &out, F f) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 1, 1));
   for (size_t i = 0; i < out[0].real.size(); ++i)
     out[0].real[i] = f(in[0]->real[i]);
   for (size_t i = 0; i < out[0].integer.size(); ++i)
@@ -79,21 +77,18 @@ Status logicalNot(const Node &, const Operands &in, Results &out) {
 }
 
 Status geluKernel(const Node &node, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 1, 1));
   bool tanhForm = node.text("form") == "tanh";
   for (size_t i = 0; i < out[0].real.size(); ++i)
     out[0].real[i] = gelu(in[0]->real[i], tanhForm);
   return {};
 }
 Status geluGrad(const Node &node, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 2, 2));
   bool tanhForm = node.text("form") == "tanh";
   for (size_t i = 0; i < out[0].real.size(); ++i)
     out[0].real[i] = in[1]->real[i] * geluDerivative(in[0]->real[i], tanhForm);
   return {};
 }
 Status siluGrad(const Node &, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 2, 2));
   for (size_t i = 0; i < out[0].real.size(); ++i) {
     double x = in[0]->real[i], s = sigmoid(x);
     out[0].real[i] = in[1]->real[i] * s * (1 + x * (1 - s));
@@ -102,7 +97,6 @@ Status siluGrad(const Node &, const Operands &in, Results &out) {
 }
 
 Status cast(const Node &, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 1, 1));
   DType to = out[0].type.dtype;
   for (int64_t i = 0, n = out[0].type.count(); i < n; ++i) {
     if (in[0]->isReal() && out[0].isReal())
@@ -122,10 +116,7 @@ Status cast(const Node &, const Operands &in, Results &out) {
 /// Calls visit(i, offset in a, offset in b) over the broadcast of two operands.
 template <typename Visit>
 Status broadcastBinary(const Operands &in, const Results &out, Visit visit) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 2, 2));
   const auto &shape = out[0].type.shape;
-  if (in[0]->type.dtype != in[1]->type.dtype)
-    return Status::internal("operands of " + in[0]->type.str() + " and " + in[1]->type.str());
   DIFFRUN_ASSIGN(auto a, broadcastStrides(in[0]->type.shape, shape));
   DIFFRUN_ASSIGN(auto b, broadcastStrides(in[1]->type.shape, shape));
   forEach(shape, {a, b},
@@ -173,7 +164,7 @@ DIFFRUN_COMPARE(logicalOr, a != 0 || b != 0)
 
 Status div(const Node &, const Operands &in, Results &out) {
   if (!out[0].isReal())
-    for (int64_t b : in.size() == 2 && in[1] ? in[1]->integer : std::vector<int64_t>())
+    for (int64_t b : in[1]->integer)
       if (b == 0)
         return Status::invalid("integer division by zero");
   return arithmetic(in, out, [](auto a, auto b) {
@@ -191,7 +182,6 @@ Status power(const Node &, const Operands &in, Results &out) {
 }
 
 Status select(const Node &, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 3, 3));
   const auto &shape = out[0].type.shape;
   DIFFRUN_ASSIGN(auto c, broadcastStrides(in[0]->type.shape, shape));
   DIFFRUN_ASSIGN(auto a, broadcastStrides(in[1]->type.shape, shape));

@@ -44,7 +44,8 @@ struct Graph {
 using Operands = std::vector<const Tensor *>; ///< nullptr where absent
 using Results = std::vector<Tensor>;          ///< types set, elements zero
 
-/// Computes `results` from `operands`. Fails where the operands do not fit.
+/// Computes `results` from `operands`, of which checkNode() (NodeChecks.h) has found
+/// that they fit the node. Fails where their values do not: an index out of range.
 using Kernel = Status (*)(const Node &node, const Operands &operands, Results &results);
 using Registry = std::map<std::string, Kernel>;
 

@@ -2,16 +2,6 @@
 
 namespace diffrun::evaluate {
 
-Status checkOperands(const Operands &operands, size_t required, size_t count) {
-  if (operands.size() != count)
-    return Status::internal("takes " + std::to_string(count) + " operands, got " +
-                            std::to_string(operands.size()));
-  for (size_t i = 0; i < required; ++i)
-    if (!operands[i])
-      return Status::internal("operand " + std::to_string(i) + " is absent");
-  return {};
-}
-
 Result<std::vector<int64_t>> broadcastStrides(const std::vector<int64_t> &from,
                                               const std::vector<int64_t> &to) {
   Status mismatch = Status::internal(TensorType{DType::kF64, from}.str() +

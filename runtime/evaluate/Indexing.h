@@ -1,13 +1,9 @@
-// Walking over tensors: broadcasting offsets and checks that kernels share.
+// Walking over tensors: broadcasting offsets that kernels share.
 #pragma once
 
 #include "runtime/evaluate/Evaluate.h"
 
 namespace diffrun::evaluate {
-
-/// Fails unless `count` operands are given and none of the first `required`
-/// is absent.
-Status checkOperands(const Operands &operands, size_t required, size_t count);
 
 /// For each dimension of `to`, the stride in `from` (row-major, aligned at the
 /// end): 0 where `from` is repeated. Fails where it does not broadcast.

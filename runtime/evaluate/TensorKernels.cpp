@@ -28,8 +28,6 @@ Status constant(const Node &node, const Operands &, Results &out) {
 
 Status iota(const Node &node, const Operands &, Results &out) {
   int64_t axis = node.integer("axis");
-  if (axis >= static_cast<int64_t>(out[0].type.shape.size()))
-    return Status::internal("axis out of range");
   std::vector<int64_t> strides(out[0].type.shape.size(), 0);
   strides[axis] = 1;
   forEach(out[0].type.shape, {strides}, [&](int64_t i, const std::vector<int64_t> &at) {
@@ -55,11 +53,7 @@ std::vector<int64_t> reducedStrides(const std::vector<int64_t> &shape,
 
 template <typename Combine>
 Status reduce(const Node &node, const Operands &in, Results &out, double initial, Combine combine) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 1, 1));
   std::vector<int64_t> axes = node.integers("axes");
-  for (int64_t axis : axes)
-    if (axis < 0 || axis >= static_cast<int64_t>(in[0]->type.shape.size()))
-      return Status::internal("axis out of range");
   std::fill(out[0].real.begin(), out[0].real.end(), initial);
   std::fill(out[0].integer.begin(), out[0].integer.end(), saturate(initial, DType::kI64));
   forEach(in[0]->type.shape, {reducedStrides(in[0]->type.shape, axes)},
@@ -103,7 +97,6 @@ Status reduceMin(const Node &node, const Operands &in, Results &out) {
 }
 
 Status broadcastTo(const Node &, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 1, 1));
   DIFFRUN_ASSIGN(auto strides, broadcastStrides(in[0]->type.shape, out[0].type.shape));
   forEach(out[0].type.shape, {strides}, [&](int64_t i, const std::vector<int64_t> &at) {
     copyElement(*in[0], at[0], out[0], i);
@@ -112,21 +105,15 @@ Status broadcastTo(const Node &, const Operands &in, Results &out) {
 }
 
 Status reshape(const Node &, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 1, 1));
-  if (in[0]->type.count() != out[0].type.count())
-    return Status::internal("reshape changes the number of elements");
   out[0].real = in[0]->real;
   out[0].integer = in[0]->integer;
   return {};
 }
 
 Status transpose(const Node &node, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 1, 1));
   std::vector<int64_t> own = rowMajorStrides(in[0]->type.shape), strides;
   for (int64_t from : node.integers("permutation"))
     strides.push_back(own.at(from));
-  if (strides.size() != out[0].type.shape.size())
-    return Status::internal("permutation of another rank");
   forEach(out[0].type.shape, {strides}, [&](int64_t i, const std::vector<int64_t> &at) {
     copyElement(*in[0], at[0], out[0], i);
   });
@@ -134,11 +121,8 @@ Status transpose(const Node &node, const Operands &in, Results &out) {
 }
 
 Status slice(const Node &node, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 1, 1));
   std::vector<int64_t> own = rowMajorStrides(in[0]->type.shape);
   std::vector<int64_t> starts = node.integers("starts"), steps = node.integers("strides");
-  if (starts.size() != own.size() || steps.size() != own.size())
-    return Status::internal("slice of another rank");
   int64_t base = 0;
   for (size_t i = 0; i < own.size(); ++i) {
     base += starts[i] * own[i];
@@ -164,7 +148,6 @@ Status concat(const Node &node, const Operands &in, Results &out) {
 }
 
 Status pad(const Node &node, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 1, 1));
   std::vector<int64_t> low = node.integers("low"), interior = node.integers("interior");
   const auto &from = in[0]->type.shape, &to = out[0].type.shape;
   std::vector<int64_t> strides = rowMajorStrides(to);
@@ -189,7 +172,6 @@ Status pad(const Node &node, const Operands &in, Results &out) {
 }
 
 Status reverse(const Node &node, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 1, 1));
   std::vector<int64_t> strides = rowMajorStrides(in[0]->type.shape);
   int64_t base = 0;
   for (int64_t axis : node.integers("axes")) {
@@ -212,7 +194,6 @@ Result<int64_t> rowOf(int64_t index, int64_t extent) {
 }
 
 Status gather(const Node &node, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 2, 2));
   AxisView table = viewAround(in[0]->type.shape, node.integer("axis"));
   int64_t rows = in[1]->type.count();
   for (int64_t o = 0; o < table.outer; ++o)
@@ -226,7 +207,6 @@ Status gather(const Node &node, const Operands &in, Results &out) {
 }
 
 Status scatterAdd(const Node &node, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 2, 2));
   AxisView table = viewAround(out[0].type.shape, node.integer("axis"));
   int64_t rows = in[0]->type.count();
   for (int64_t o = 0; o < table.outer; ++o)

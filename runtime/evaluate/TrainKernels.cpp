@@ -9,7 +9,6 @@ namespace {
 
 /// Operands: seed, iteration, first sample. The f32 draw itself, to the bit.
 Status draw(const Node &node, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 3, 3));
   DrawKey key;
   key.seed = static_cast<uint64_t>(in[0]->integer[0]);
   key.stream = static_cast<uint32_t>(node.integer("use"));
@@ -40,7 +39,6 @@ Status globalNorm(const Node &, const Operands &in, Results &out) {
 /// Source: Loshchilov & Hutter 2019, arXiv:1711.05101; PyTorch's order of
 /// operations.
 Status update(const Node &node, const Operands &in, Results &out) {
-  DIFFRUN_RETURN_IF_ERROR(checkOperands(in, 8, 8));
   double b1 = node.real("beta1"), b2 = node.real("beta2"), eps = node.real("epsilon"),
          decay = node.real("weight_decay");
   double lr = in[4]->real[0], scale = in[6]->real[0];

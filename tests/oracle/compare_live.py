@@ -23,15 +23,15 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-from models import MAKERS, ROOT, WideTimesteps
+from make_goldens import Trainer
+from models import MAKERS, ROOT, in_double
 
 BIN = ROOT / "build" / "release" / "bin"
 STEPS, BATCH = 20, 16
-# objective, channels, size, inputs as the recipe names them, labels
-CASES = {
-    "dit_fashion": ("predict: flow, schedule: {kind: flow, steps: 1000}", 1, 32, 10),
-    "unet_small": ("predict: eps, schedule: {kind: scaled_linear, steps: 1000}", 1, 32, 10),
-}
+# kind (make_goldens), channels, size, labels
+CASES = {"dit_fashion": ("flow", 1, 32, 10), "unet_small": ("eps", 1, 32, 10)}
+OBJECTIVES = {"flow": "predict: flow, schedule: {kind: flow, steps: 1000}",
+              "eps": "predict: eps, schedule: {kind: scaled_linear, steps: 1000}"}
 
 
 def perturbed(name: str) -> torch.nn.Module:
@@ -44,7 +44,7 @@ def perturbed(name: str) -> torch.nn.Module:
     return module
 
 
-def make_feed(objective: str, channels: int, size: int, labels: int) -> dict:
+def make_feed(channels: int, size: int, labels: int) -> dict:
     generator = torch.Generator().manual_seed(5)
     draw = lambda: torch.randn(BATCH, channels, size, size, generator=generator)  # noqa: E731
     times = torch.randint(1, 1000, (BATCH,), generator=generator).float()
@@ -52,44 +52,17 @@ def make_feed(objective: str, channels: int, size: int, labels: int) -> dict:
             "role:label": torch.randint(0, labels, (BATCH,), generator=generator)}
 
 
-def noisy_and_target(objective: str, feed: dict) -> tuple:
-    clean, noise = feed["role:clean"].double(), feed["role:noise"].double()
-    t = feed["role:timestep"].double()
-    if "flow" in objective:
-        s = (t / 1000)[:, None, None, None]
-        return (1 - s) * clean + s * noise, noise - clean
-    betas = torch.linspace(0.00085 ** 0.5, 0.012 ** 0.5, 1000, dtype=torch.float64) ** 2
-    abar = torch.cumprod(1 - betas, 0)[t.long()][:, None, None, None]
-    return abar.sqrt() * clean + (1 - abar).sqrt() * noise, noise
-
-
-def theirs(module: torch.nn.Module, objective: str, feed: dict) -> tuple:
-    """PyTorch's first step and its state after STEPS, in f64."""
-    module = module.double()
-    if hasattr(module, "time_proj"):
-        module.time_proj = WideTimesteps(module.time_proj)
-    noisy, target = noisy_and_target(objective, feed)
-    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, weight_decay=0.01)
-    first, losses = {}, []
-    for step in range(STEPS):
-        optimizer.zero_grad(set_to_none=True)
-        out = module(noisy, feed["role:timestep"].double(), feed["role:label"])
-        loss = (out - target).square().mean()
-        loss.backward()
-        losses.append(float(loss.detach()))
-        if step == 0:
-            first = {"out": out.detach(), "loss": loss.detach()[None]}
-            first |= {f"grad.{n}": p.grad.clone() for n, p in module.named_parameters()}
-        norm = torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
-        if step == 0:
-            first["norm"] = norm[None]
-        optimizer.step()
+def theirs(module: torch.nn.Module, kind: str, feed: dict) -> tuple:
+    """PyTorch's first step, its losses, and its weights after STEPS, in f64."""
+    trainer = Trainer(in_double(module), kind, feed)
+    first = trainer.step()
+    losses = [float(first["loss"])] + [float(trainer.step()["loss"]) for _ in range(STEPS - 1)]
     return first, losses, {n: p.detach() for n, p in module.named_parameters()}
 
 
-def ours(name: str, objective: str, feed: dict, weights: dict, steps: int, work: Path) -> dict:
+def ours(name: str, kind: str, feed: dict, weights: dict, steps: int, work: Path) -> dict:
     recipe = work / "recipe.yaml"
-    recipe.write_text(f"batch: {BATCH}\nobjective: {{{objective}}}\n"
+    recipe.write_text(f"batch: {BATCH}\nobjective: {{{OBJECTIVES[kind]}}}\n"
                       "optimizer: {lr: 1.0e-3, weight_decay: 0.01, clip: 1.0}\nthreads: 2\n"
                       "inputs: {sample: noisy, timestep: timestep, class_labels: label}\n")
     plan, fed, made = work / "m.plan", work / "feed.safetensors", work / "made.safetensors"
@@ -102,14 +75,14 @@ def ours(name: str, objective: str, feed: dict, weights: dict, steps: int, work:
 
 
 def compare(name: str) -> bool:
-    objective, channels, size, labels = CASES[name]
+    kind, channels, size, labels = CASES[name]
     module = perturbed(name)
     weights = {n: p.detach().clone() for n, p in module.named_parameters()}
-    feed = make_feed(objective, channels, size, labels)
+    feed = make_feed(channels, size, labels)
     with tempfile.TemporaryDirectory() as folder:
-        one = ours(name, objective, feed, weights, 1, Path(folder))
-        many = ours(name, objective, feed, weights, STEPS, Path(folder))
-    first, losses, after = theirs(module, objective, feed)
+        one = ours(name, kind, feed, weights, 1, Path(folder))
+        many = ours(name, kind, feed, weights, STEPS, Path(folder))
+    first, losses, after = theirs(module, kind, feed)
     norm = float(first["norm"])
     worst, zeros = 0.0, 0
     for key, right in first.items():

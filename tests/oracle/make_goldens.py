@@ -61,10 +61,10 @@ def noisy_and_target(kind: str, feed: dict) -> tuple:
 
 
 class Trainer:
-    """Training of one model on one feed, in f64."""
+    """Training of one module (f64) on one feed."""
 
-    def __init__(self, name: str, kind: str, feed: dict):
-        self.module = load(name, ROOT / "tests" / "golden" / name / f"{name}_dyn23.onnx")
+    def __init__(self, module: torch.nn.Module, kind: str, feed: dict):
+        self.module = module
         self.noisy, self.target = noisy_and_target(kind, feed)
         self.timestep, self.label = feed["role:timestep"].double(), feed["role:label"]
         self.optimizer = torch.optim.AdamW(self.module.parameters(), lr=1e-3, betas=(0.9, 0.999),
@@ -111,7 +111,8 @@ def main(out: Path) -> None:
     torch.use_deterministic_algorithms(True)
     for name, (kind, timesteps) in CASES.items():
         feed = make_feed(timesteps)
-        trainer = Trainer(name, kind, feed)
+        module = load(name, ROOT / "tests" / "golden" / name / f"{name}_dyn23.onnx")
+        trainer = Trainer(module, kind, feed)
         first = trainer.step()
         stem = str(out / name / name)
         save(feed | first | trainer.weights(), Path(f"{stem}_step.safetensors"))

@@ -34,13 +34,19 @@ class WideTimesteps(torch.nn.Module):
         return torch.cat(parts[::-1] if self.cosine_first else parts, dim=1)
 
 
+def in_double(module: torch.nn.Module) -> torch.nn.Module:
+    """The module, in place, in double precision to the last operation."""
+    module = module.double()
+    if isinstance(module, unet.UNet):
+        module.time_proj = WideTimesteps(module.time_proj)
+    return module
+
+
 def load(name: str, file: Path) -> torch.nn.Module:
     """Model `name` in double precision with the f32 weights of an exported file."""
-    module = MAKERS[name]().eval().double()
+    module = in_double(MAKERS[name]().eval())
     stored = {t.name: t for t in onnx.load(file).graph.initializer}
     with torch.no_grad():
         for key, parameter in module.named_parameters():
             parameter.copy_(torch.from_numpy(numpy_helper.to_array(stored[key]).copy()))
-    if isinstance(module, unet.UNet):
-        module.time_proj = WideTimesteps(module.time_proj)
     return module

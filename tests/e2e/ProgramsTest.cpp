@@ -249,12 +249,8 @@ OnnxBuilder reusing() {
 }
 
 TEST(Programs, OutputsThatAreAlsoReadAndValuesThatNothingReads) {
-  std::string folder = ::testing::TempDir();
-  std::string reuse = folder + "/reuse.onnx", student = folder + "/reuse_student.onnx";
-  std::filesystem::copy_file(reusing().save(), reuse,
-                             std::filesystem::copy_options::overwrite_existing);
-  std::filesystem::copy_file(linear({1, 0, 0, 1}, {0, 0}).save(), student,
-                             std::filesystem::copy_options::overwrite_existing);
+  std::string reuse = kept(reusing(), "reuse.onnx");
+  std::string student = kept(linear({1, 0, 0, 1}, {0, 0}), "reuse_student.onnx");
   for (const char *recompute : {"auto", "none"}) {
     auto program = build("reuse", "",
                          R"(

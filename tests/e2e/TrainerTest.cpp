@@ -1,9 +1,9 @@
 // The training loop on small data sets: short batches, short windows, tiny sets.
 // Whatever the order of the samples, every one of them weighs the same.
 #include "runtime/train/Trainer.h"
-#include "compiler/pipeline/Compile.h"
 #include "runtime/train/Evaluation.h"
 #include "runtime/train/StateFiles.h"
+#include "tests/e2e/CompiledProgram.h"
 #include "tests/unit/import/OnnxBuilder.h"
 
 #include <gtest/gtest.h>
@@ -47,39 +47,55 @@ protected:
     return values;
   }
 
-  diffrun::Status train(const std::string &recipe, int64_t steps, bool dropLast = false) {
+  /// The same pictures as the data set's test pictures.
+  void copyTestData() {
+    for (const char *part : {"images-idx3-ubyte", "labels-idx1-ubyte"})
+      std::filesystem::copy_file(folder + "/train-" + part, folder + "/t10k-" + part);
+  }
+
+  static OnnxBuilder product() {
     OnnxBuilder model(17);
     model.input("x", {"N", "1", "1", "1"});
     model.floats("w", {1}, {0});
     model.node("Mul", {"x", "w"});
-    std::ofstream(folder + "/recipe.yaml")
-        << recipe << "\ninputs: {x: clean}\nobjective: {kind: regression}\nthreads: 1\n"
-        << "optimizer: {lr: 0}\n";
-    CompileOptions options;
-    options.model = model.save();
-    options.recipe = folder + "/recipe.yaml";
-    options.output = folder + "/p.plan";
-    DIFFRUN_RETURN_IF_ERROR(compile(options).status());
-    DIFFRUN_ASSIGN(auto plan, diffrun::LoadedPlan::open(options.output));
-    DIFFRUN_ASSIGN(auto program, diffrun::Program::create(plan));
-    DIFFRUN_RETURN_IF_ERROR(program->initialize());
+    return model;
+  }
+
+  static std::unique_ptr<diffrun::Program> compiled(const OnnxBuilder &model,
+                                                    const std::string &recipe) {
+    return build("trainer", model.save(), recipe + "\nthreads: 1\n");
+  }
+  static constexpr const char *kRegression =
+      "\ninputs: {x: clean}\nobjective: {kind: regression}\n";
+
+  diffrun::TrainOptions optionsFor(int64_t steps) const {
     diffrun::TrainOptions training;
     training.run = folder + "/run";
     training.data = folder;
     training.steps = steps;
-    training.dropLast = dropLast;
     training.evalEvery = evalEvery;
     training.quiet = true;
+    return training;
+  }
+
+  diffrun::Status train(const std::string &recipe, int64_t steps, bool dropLast = false) {
+    auto program = compiled(product(), recipe + kRegression + "optimizer: {lr: 0}");
+    if (!program)
+      return diffrun::Status::internal("no program");
+    diffrun::TrainOptions training = optionsFor(steps);
+    training.dropLast = dropLast;
     return diffrun::train(*program, training);
   }
 
-  std::vector<double> norms() {
+  /// A number of each line of the run's metrics.
+  std::vector<double> series(const char *key) {
     std::vector<double> values;
     std::ifstream stream(folder + "/run/metrics.jsonl");
     for (std::string line; std::getline(stream, line);)
-      values.push_back(nlohmann::json::parse(line)["norm"].get<double>());
+      values.push_back(nlohmann::json::parse(line)[key].get<double>());
     return values;
   }
+  std::vector<double> norms() { return series("norm"); }
   static double squares(const std::vector<double> &x) {
     return std::inner_product(x.begin(), x.end(), x.begin(), 0.0);
   }
@@ -114,10 +130,7 @@ TEST_F(TrainerTest, AShortLastBatchWeighsBySample) {
 
 TEST_F(TrainerTest, EvaluatesEverySampleOnce) {
   std::vector<double> x = writeData({130, 150, 170, 190, 210, 230, 250});
-  std::filesystem::copy_file(folder + "/train-images-idx3-ubyte",
-                             folder + "/t10k-images-idx3-ubyte");
-  std::filesystem::copy_file(folder + "/train-labels-idx1-ubyte",
-                             folder + "/t10k-labels-idx1-ubyte");
+  copyTestData();
   evalEvery = 2;
   auto status = train("batch: 2\nentries: {eval: {batch: 3}}", 5);
   ASSERT_TRUE(status.ok()) << status.message();
@@ -152,34 +165,16 @@ TEST_F(TrainerTest, FewerSamplesThanABatch) {
 // A checkpoint evaluates to what its run said, seed and averages included.
 TEST_F(TrainerTest, ACheckpointEvaluatesAsItsRunDid) {
   writeData({130, 150, 170, 190, 210, 230, 250});
-  for (const char *part : {"images-idx3-ubyte", "labels-idx1-ubyte"})
-    std::filesystem::copy_file(folder + "/train-" + part, folder + "/t10k-" + part);
-  OnnxBuilder model(17);
-  model.input("x", {"N", "1", "1", "1"});
-  model.floats("w", {1}, {0});
-  model.node("Mul", {"x", "w"});
-  std::ofstream(folder + "/recipe.yaml")
-      << "batch: 2\ninputs: {x: noisy}\nthreads: 1\noptimizer: {lr: 0.1}\n"
-      << "ema: {decays: [0.5]}\nentries: {eval: {batch: 3, weights: ema0}}\n";
-  CompileOptions options;
-  options.model = model.save();
-  options.recipe = folder + "/recipe.yaml";
-  options.output = folder + "/p.plan";
-  ASSERT_TRUE(compile(options).ok());
+  copyTestData();
   auto fresh = [&] {
-    auto program = diffrun::Program::create(*diffrun::LoadedPlan::open(options.output));
-    EXPECT_TRUE((*program)->initialize().ok());
-    return std::move(*program);
+    return compiled(product(), "batch: 2\ninputs: {x: noisy}\noptimizer: {lr: 0.1}\n"
+                               "ema: {decays: [0.5]}\nentries: {eval: {batch: 3, weights: ema0}}");
   };
   auto first = fresh();
+  ASSERT_TRUE(first);
   ASSERT_TRUE(first->setScalar("seed", 9).ok());
-  diffrun::TrainOptions training;
-  training.run = folder + "/run";
-  training.data = folder;
-  training.steps = 4;
-  training.evalEvery = 4;
-  training.quiet = true;
-  auto status = diffrun::train(*first, training);
+  evalEvery = 4;
+  auto status = diffrun::train(*first, optionsFor(4));
   ASSERT_TRUE(status.ok()) << status.message();
   std::string line, last;
   for (std::ifstream stream(folder + "/run/metrics.jsonl"); std::getline(stream, line);)
@@ -213,26 +208,14 @@ TEST_F(TrainerTest, AModelsOwnLossTakesWholeBatchesOnly) {
   model.floats("w", {1}, {0});
   model.node("Mul", {"x", "w"}, {"p"});
   OnnxBuilder::attribute(model.node("ReduceMean", {"p"}), "keepdims", int64_t{0});
-  std::ofstream(folder + "/recipe.yaml")
-      << "batch: 4\ninputs: {x: clean}\nobjective: {kind: loss_output}\nthreads: 1\n"
-      << "entries: {eval: {batch: 4}}\n";
-  CompileOptions options;
-  options.model = model.save();
-  options.recipe = folder + "/recipe.yaml";
-  options.output = folder + "/p.plan";
-  ASSERT_TRUE(compile(options).ok());
   auto run = [&](bool dropLast, int64_t every) {
-    auto plan = diffrun::LoadedPlan::open(options.output);
-    auto program = diffrun::Program::create(*plan);
-    EXPECT_TRUE((*program)->initialize().ok());
-    diffrun::TrainOptions training;
-    training.run = folder + "/run" + std::to_string(dropLast) + std::to_string(every);
-    training.data = folder;
-    training.steps = 3;
+    auto program = compiled(model, "batch: 4\ninputs: {x: clean}\n"
+                                   "objective: {kind: loss_output}\nentries: {eval: {batch: 4}}");
+    evalEvery = every;
+    diffrun::TrainOptions training = optionsFor(3);
+    training.run += std::to_string(dropLast) + std::to_string(every);
     training.dropLast = dropLast;
-    training.evalEvery = every;
-    training.quiet = true;
-    return diffrun::train(**program, training);
+    return program ? diffrun::train(*program, training) : diffrun::Status::internal("no program");
   };
   auto status = run(false, 0);
   ASSERT_FALSE(status.ok());
@@ -241,8 +224,7 @@ TEST_F(TrainerTest, AModelsOwnLossTakesWholeBatchesOnly) {
   EXPECT_NE(status.help().find("--drop-last"), std::string::npos) << status.help();
   status = run(true, 0);
   EXPECT_TRUE(status.ok()) << status.message();
-  for (const char *part : {"images-idx3-ubyte", "labels-idx1-ubyte"})
-    std::filesystem::copy_file(folder + "/train-" + part, folder + "/t10k-" + part);
+  copyTestData();
   status = run(true, 1); // nor can an evaluation
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.message().find("entry eval"), std::string::npos) << status.message();
@@ -252,33 +234,11 @@ TEST_F(TrainerTest, TheLearningRateCountsOptimizerSteps) {
   writeData(kSix);
   auto rates = [&](const std::string &recipe) {
     std::filesystem::remove_all(folder + "/run");
-    std::ofstream(folder + "/recipe.yaml") << "";
-    OnnxBuilder model(17);
-    model.input("x", {"N", "1", "1", "1"});
-    model.floats("w", {1}, {0});
-    model.node("Mul", {"x", "w"});
-    std::ofstream(folder + "/recipe.yaml")
-        << recipe << "\ninputs: {x: clean}\nobjective: {kind: regression}\nthreads: 1\n"
-        << "optimizer: {lr: 1.0e-3, schedule: {kind: cosine, warmup: 10, steps: 100}}\n";
-    CompileOptions options;
-    options.model = model.save();
-    options.recipe = folder + "/recipe.yaml";
-    options.output = folder + "/p.plan";
-    EXPECT_TRUE(compile(options).ok());
-    auto plan = diffrun::LoadedPlan::open(options.output);
-    auto program = diffrun::Program::create(*plan);
-    EXPECT_TRUE((*program)->initialize().ok());
-    diffrun::TrainOptions training;
-    training.run = folder + "/run";
-    training.data = folder;
-    training.steps = 101;
-    training.quiet = true;
-    EXPECT_TRUE(diffrun::train(**program, training).ok());
-    std::vector<double> values;
-    std::ifstream stream(folder + "/run/metrics.jsonl");
-    for (std::string line; std::getline(stream, line);)
-      values.push_back(nlohmann::json::parse(line)["lr"].get<double>());
-    return values;
+    auto program = compiled(
+        product(), recipe + kRegression +
+                       "optimizer: {lr: 1.0e-3, schedule: {kind: cosine, warmup: 10, steps: 100}}");
+    EXPECT_TRUE(program && diffrun::train(*program, optionsFor(101)).ok());
+    return series("lr");
   };
   std::vector<double> plain = rates("batch: 1"), accumulated = rates("batch: 1\naccumulate: 4");
   EXPECT_EQ(plain, accumulated);

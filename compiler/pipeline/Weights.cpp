@@ -3,7 +3,6 @@
 #include "dialects/nn/IR/Evaluation.h"
 #include "dialects/train/IR/TrainDialect.h"
 #include "runtime/checkpoint/Safetensors.h"
-#include "runtime/core/Checksum.h"
 
 #include <filesystem>
 #include <map>
@@ -16,26 +15,6 @@ using diffrun::Status;
 namespace diffc {
 namespace {
 
-diffrun::FileDType fileType(diffrun::DType dtype) {
-  switch (dtype) {
-  case diffrun::DType::kF64:
-    return diffrun::FileDType::kF64;
-  case diffrun::DType::kF32:
-    return diffrun::FileDType::kF32;
-  case diffrun::DType::kF16:
-    return diffrun::FileDType::kF16;
-  case diffrun::DType::kBF16:
-    return diffrun::FileDType::kBF16;
-  case diffrun::DType::kI64:
-    return diffrun::FileDType::kI64;
-  case diffrun::DType::kI32:
-    return diffrun::FileDType::kI32;
-  case diffrun::DType::kBool:
-    return diffrun::FileDType::kBool;
-  }
-  return diffrun::FileDType::kF32;
-}
-
 /// A tensor of the given file that must fit a parameter.
 Result<std::string> bytesOf(const diffrun::SafetensorsReader &given, const std::string &name,
                             const diffrun::evaluate::TensorType &type) {
@@ -43,7 +22,7 @@ Result<std::string> bytesOf(const diffrun::SafetensorsReader &given, const std::
   if (!view)
     return Status::invalid(given.path() + ": has no tensor \"" + name + "\"",
                            "the names must be the model's own");
-  if (view->shape != type.shape || view->dtype != fileType(type.dtype))
+  if (view->shape != type.shape || view->dtype != diffrun::fileDType(type.dtype))
     return Status::invalid(given.path() + ": tensor \"" + name + "\" is not " + type.str());
   return std::string(reinterpret_cast<const char *>(view->data), view->bytes);
 }
@@ -82,13 +61,13 @@ Status writeWeights(ArrayRef<ModelFile> files, const Recipe &recipe, ModuleOp pr
     return {};
   std::vector<diffrun::SafetensorsEntry> entries;
   for (size_t i = 0; i < data.size(); ++i)
-    entries.push_back({described[i].first, fileType(described[i].second.dtype),
+    entries.push_back({described[i].first, diffrun::fileDType(described[i].second.dtype),
                        described[i].second.shape, data[i].data()});
   std::filesystem::path path = std::filesystem::path(planPath).replace_extension(".safetensors");
   DIFFRUN_RETURN_IF_ERROR(diffrun::SafetensorsWriter::write(path.string(), entries, {}));
   plan.mutable_weights()->set_file(path.filename().string());
-  DIFFRUN_ASSIGN(uint32_t checksum, diffrun::crc32cOfFile(path.string()));
-  plan.mutable_weights()->set_checksum(checksum);
+  DIFFRUN_ASSIGN(auto written, diffrun::SafetensorsReader::open(path.string()));
+  plan.mutable_weights()->set_checksum(written.checksum());
   plan.mutable_weights()->set_bytes(static_cast<int64_t>(std::filesystem::file_size(path)));
   return {};
 }

@@ -62,12 +62,6 @@ private:
     Lifetime life;           ///< of the others
   };
 
-  static Value rootOf(Value value) {
-    while (auto view = value.getDefiningOp<nn::ReshapeOp>())
-      value = view.getInput();
-    return value;
-  }
-
   Status analyze() {
     for (auto &[op, at] : position)
       if (auto kernel = dyn_cast<nn::KernelOp>(op)) {
@@ -167,7 +161,7 @@ private:
     Value result = op->getResult(index);
     for (auto [slotAttr, state] : llvm::zip(commit().getSlots(), commit().getStates())) {
       auto slot = cast<train::SlotAttr>(slotAttr);
-      if (rootOf(state) != result || written.count(slot))
+      if (nn::viewedValue(state) != result || written.count(slot))
         continue;
       bool free = true;
       for (Operation &other : block) {
@@ -179,7 +173,7 @@ private:
           free = false;
         if (use == position[op])
           for (auto [k, operand] : llvm::enumerate(op->getOperands()))
-            if (rootOf(operand) == read.getResult())
+            if (nn::viewedValue(operand) == read.getResult())
               free &= mayShare(op, index, k);
       }
       if (!free)
@@ -195,14 +189,15 @@ private:
     for (auto [k, operand] : llvm::enumerate(op->getOperands())) {
       if (!mayShare(op, index, k))
         continue;
-      Value root = rootOf(operand);
+      Value root = nn::viewedValue(operand);
       int64_t storage = storageOf.lookup(root);
       if (isa<BlockArgument>(root) || storages[storage].fixed || lastUse(root) != position[op] ||
           storages[storage].life.end != position[op] || takenBy.count({op, storage}))
         continue;
       // Only once per operation, and only if no other operand is the same memory.
       int64_t same = llvm::count_if(op->getOperands(), [&](Value other) {
-        return storageOf.lookup(rootOf(other)) == storage && rootOf(other) != root;
+        return storageOf.lookup(nn::viewedValue(other)) == storage &&
+               nn::viewedValue(other) != root;
       });
       if (same)
         continue;
@@ -228,7 +223,7 @@ private:
   }
 
   plan::BufferAttr bufferOf(Value value) {
-    plan::BufferAttr buffer = storages[storageOf.lookup(rootOf(value))].buffer;
+    plan::BufferAttr buffer = storages[storageOf.lookup(nn::viewedValue(value))].buffer;
     return plan::BufferAttr::get(builder.getContext(), buffer.getSpace(), buffer.getOffset(),
                                  nn::byteSize(value.getType()));
   }

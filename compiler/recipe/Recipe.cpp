@@ -103,6 +103,13 @@ bool isPlainName(const std::string &name) {
   });
 }
 
+std::vector<std::string> modelNames(const Recipe &recipe) {
+  std::vector<std::string> names;
+  for (const ModelRecipe &model : recipe.models)
+    names.push_back(model.name);
+  return names;
+}
+
 /// `model:` with weights and inputs at the top, or `models:` with a map each.
 Status readModels(YamlReader &in, Recipe &recipe) {
   ModelRecipe only;
@@ -136,9 +143,7 @@ Status readModels(YamlReader &in, Recipe &recipe) {
     return Status::invalid(recipe.path + ": model, weights and inputs at the top are of a recipe "
                                          "with one model",
                            "give them within models:");
-  std::vector<std::string> names;
-  for (const ModelRecipe &model : recipe.models)
-    names.push_back(model.name);
+  std::vector<std::string> names = modelNames(recipe);
   if (train.empty() && names.size() == 1)
     train = names.front();
   auto found = std::find(names.begin(), names.end(), train);
@@ -161,13 +166,10 @@ Status readEntries(YamlReader &in, Recipe &recipe) {
     EntryRecipe made;
     made.batch = recipe.batch;
     bool known = name == "eval" || name == "denoise";
-    std::vector<std::string> names;
-    for (const ModelRecipe &model : recipe.models)
-      names.push_back(model.name);
     if (known)
       made.model = recipe.trained().name;
     else
-      entry.get("model", made.model, names);
+      entry.get("model", made.model, modelNames(recipe));
     entry.get("batch", made.batch, 1, kMany);
     std::vector<std::string> allowed{"weight"};
     for (size_t i = 0; i < recipe.emaDecays.size() && made.model == recipe.trained().name; ++i)

@@ -16,12 +16,6 @@ using namespace mlir;
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-Value rootOf(Value value) {
-  while (auto view = value.getDefiningOp<nn::ReshapeOp>())
-    value = view.getInput();
-  return value;
-}
-
 /// What of a kernel's body makes one of its results, down to what is known.
 struct Part {
   SmallVector<Operation *> ops;   ///< of the body, in order
@@ -33,15 +27,16 @@ struct Part {
 /// as what they are views of.
 class Timeline {
 public:
-  explicit Timeline(Block &block) : block(block) {
-    int64_t step = 0;
-    for (Operation &op : block)
-      stepOf[&op] = step++;
-    lives.assign(step, 0);
+  explicit Timeline(Block &block) {
+    for (Operation &op : block) {
+      stepOf[&op] = static_cast<int64_t>(ops.size());
+      ops.push_back(&op);
+    }
+    lives.assign(ops.size(), 0);
     for (Operation &op : block)
       for (Value operand : op.getOperands())
         if (!isa<nn::ReshapeOp>(op))
-          uses[rootOf(operand)].push_back(stepOf[&op]);
+          uses[nn::viewedValue(operand)].push_back(stepOf[&op]);
     for (BlockArgument argument : block.getArguments())
       add(argument, 0);
     for (Operation &op : block)
@@ -49,12 +44,13 @@ public:
         for (Value result : op.getResults())
           if (!isCommitted(result))
             add(result, stepOf[&op]);
-    for (int64_t s = 0; s < step; ++s)
+    for (int64_t s = 0; s < static_cast<int64_t>(ops.size()); ++s)
       if (lives[s] > lives[peak])
         peak = s;
     if (auto commit = dyn_cast<train::CommitOp>(block.getTerminator()))
       for (Value state : commit.getStates())
-        if (Operation *maker = rootOf(state).getDefiningOp(); maker && !isa<train::ReadOp>(maker))
+        if (Operation *maker = nn::viewedValue(state).getDefiningOp();
+            maker && !isa<train::ReadOp>(maker))
           firstUpdate = std::min(firstUpdate, stepOf[maker]);
   }
 
@@ -74,11 +70,8 @@ public:
         next = std::min(next, use);
     return next;
   }
-  int64_t madeAt(Value value) const {
-    Operation *maker = value.getDefiningOp();
-    return maker ? stepOf.lookup(maker) : -1;
-  }
   int64_t step(Operation *op) const { return stepOf.lookup(op); }
+  Operation *at(int64_t step) const { return ops[step]; }
   bool stateIsOldAt(int64_t step) const { return step < firstUpdate; }
 
 private:
@@ -98,7 +91,7 @@ private:
       lives[s] += nn::byteSize(value.getType());
   }
 
-  Block &block;
+  SmallVector<Operation *> ops; ///< by step
   DenseMap<Operation *, int64_t> stepOf;
   DenseMap<Value, SmallVector<int64_t>> uses;
   SmallVector<int64_t> lives;
@@ -139,7 +132,7 @@ private:
     if (!collect(kernel, inside, value, when, time, part))
       return false;
     for (Value source : part.sources) {
-      Value root = rootOf(source);
+      Value root = nn::viewedValue(source);
       Operation *maker = root.getDefiningOp();
       if (isa_and_nonnull<nn::ConstantOp>(maker))
         continue;
@@ -159,7 +152,7 @@ private:
 
   /// Whether a value of the block is there at `when` anyway.
   static bool isThere(Value value, int64_t when, const Timeline &time) {
-    return time.lastUse(rootOf(value)) >= when;
+    return time.lastUse(nn::viewedValue(value)) >= when;
   }
 
   /// The body's operators that make `inside`, back to arguments and to other
@@ -200,11 +193,7 @@ private:
 
   void cloneBefore(nn::KernelOp kernel, Value inside, Value value, int64_t when,
                    const Timeline &time, const Part &part) {
-    Operation *reader = nullptr;
-    for (Operation &op : block)
-      if (time.step(&op) == when && !created.contains(&op))
-        reader = &op;
-    OpBuilder builder(reader);
+    OpBuilder builder(time.at(when));
     auto clone = builder.create<nn::KernelOp>(kernel.getLoc(), TypeRange(value.getType()),
                                               kernel.getLabel(), part.sources.getArrayRef());
     created.insert(clone);
@@ -215,7 +204,7 @@ private:
       for (auto [at, outside] : part.outside)
         if (outside == source)
           mapping.map(at, argument);
-      pinned.insert(rootOf(source));
+      pinned.insert(nn::viewedValue(source));
     }
     OpBuilder inner = OpBuilder::atBlockEnd(&body);
     for (Operation *op : part.ops)

@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/Safetensors.h"
 
 #include "runtime/checkpoint/AtomicFile.h"
+#include "runtime/core/Checksum.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -84,6 +85,26 @@ std::optional<int64_t> bytesOf(FileDType dtype, const std::vector<int64_t> &shap
 
 int64_t byteSize(FileDType dtype) { return kDTypes[static_cast<int>(dtype)].bytes; }
 std::string_view name(FileDType dtype) { return kDTypes[static_cast<int>(dtype)].name; }
+FileDType fileDType(DType dtype) {
+  switch (dtype) {
+  case DType::kF64:
+    return FileDType::kF64;
+  case DType::kF32:
+    return FileDType::kF32;
+  case DType::kF16:
+    return FileDType::kF16;
+  case DType::kBF16:
+    return FileDType::kBF16;
+  case DType::kI64:
+    return FileDType::kI64;
+  case DType::kI32:
+    return FileDType::kI32;
+  case DType::kBool:
+    return FileDType::kBool;
+  }
+  return FileDType::kF32;
+}
+
 std::optional<FileDType> fileDTypeFromName(std::string_view name) {
   for (const DTypeInfo &info : kDTypes)
     if (info.name == name)
@@ -250,6 +271,8 @@ Status SafetensorsReader::parse() {
                            (ranges.empty() ? "" : " " + quoteName(*ranges.back().name)));
   return {};
 }
+
+uint32_t SafetensorsReader::checksum() const { return crc32c(map, mapBytes); }
 
 std::vector<std::string> SafetensorsReader::names() const {
   std::vector<std::string> result;

@@ -1,6 +1,7 @@
 // Reading and writing .safetensors files.
 #pragma once
 
+#include "runtime/core/DType.h"
 #include "runtime/core/Status.h"
 
 #include <cstddef>
@@ -21,6 +22,8 @@ int64_t byteSize(FileDType dtype);
 /// "F32", "BF16", ...: the spelling in the file's header.
 std::string_view name(FileDType dtype);
 std::optional<FileDType> fileDTypeFromName(std::string_view name);
+/// How a file holds elements of a plan.
+FileDType fileDType(DType dtype);
 
 /// One tensor of an open file; `data` lives as long as the reader.
 struct SafetensorsView {
@@ -53,6 +56,8 @@ public:
   /// The header's "__metadata__" strings.
   const std::map<std::string, std::string> &metadata() const { return meta; }
   const std::string &path() const { return file; }
+  /// CRC-32C of the whole file.
+  uint32_t checksum() const;
 
 private:
   Status parse();

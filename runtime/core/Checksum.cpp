@@ -1,10 +1,7 @@
 #include "runtime/core/Checksum.h"
 
 #include <array>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <vector>
 
 namespace diffrun {
 namespace {
@@ -51,22 +48,6 @@ uint32_t crc32c(const void *data, size_t bytes, uint32_t before) {
     return ~byInstruction(from, bytes, ~before);
 #endif
   return ~byTable(from, bytes, ~before);
-}
-
-Result<uint32_t> crc32cOfFile(const std::string &path) {
-  std::FILE *file = std::fopen(path.c_str(), "rb");
-  if (!file)
-    return Status::invalid(path + ": cannot be opened: " + std::strerror(errno));
-  std::vector<char> piece(1 << 20);
-  uint32_t checksum = 0;
-  size_t got;
-  while ((got = std::fread(piece.data(), 1, piece.size(), file)) > 0)
-    checksum = crc32c(piece.data(), got, checksum);
-  bool failed = std::ferror(file);
-  std::fclose(file);
-  if (failed)
-    return Status::invalid(path + ": cannot be read");
-  return checksum;
 }
 
 } // namespace diffrun

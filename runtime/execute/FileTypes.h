@@ -1,4 +1,4 @@
-// A plan's element types in .safetensors files.
+// A plan's types in .safetensors files.
 #pragma once
 
 #include "runtime/checkpoint/Safetensors.h"
@@ -6,23 +6,15 @@
 
 namespace diffrun {
 
-inline FileDType fileType(proto::DType dtype) {
-  switch (dtype) {
-  case proto::F64:
-    return FileDType::kF64;
-  case proto::F16:
-    return FileDType::kF16;
-  case proto::BF16:
-    return FileDType::kBF16;
-  case proto::I64:
-    return FileDType::kI64;
-  case proto::I32:
-    return FileDType::kI32;
-  case proto::BOOL:
-    return FileDType::kBool;
-  default:
-    return FileDType::kF32;
-  }
+inline FileDType fileType(proto::DType dtype) { return fileDType(static_cast<DType>(dtype)); }
+
+inline std::vector<int64_t> shapeOf(const proto::TensorType &type) {
+  return {type.shape().begin(), type.shape().end()};
+}
+
+/// Whether a tensor of a file has the element type and shape of a plan's.
+inline bool holds(const SafetensorsView &view, const proto::TensorType &type) {
+  return view.dtype == fileType(type.dtype()) && view.shape == shapeOf(type);
 }
 
 } // namespace diffrun

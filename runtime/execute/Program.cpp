@@ -1,7 +1,7 @@
 #include "runtime/execute/Program.h"
 
 #include "runtime/checkpoint/Safetensors.h"
-#include "runtime/core/Checksum.h"
+#include "runtime/execute/FileTypes.h"
 #include "runtime/random/Draws.h"
 
 #include <algorithm>
@@ -206,11 +206,8 @@ Status Program::loadWeights() {
   std::string path =
       (std::filesystem::path(loaded.path()).parent_path() / plan.weights().file()).string();
   DIFFRUN_ASSIGN(auto reader, SafetensorsReader::open(path));
-  if (plan.weights().checksum()) {
-    DIFFRUN_ASSIGN(uint32_t checksum, crc32cOfFile(path));
-    if (checksum != plan.weights().checksum())
-      return Status::invalid(path + ": is not the file that the plan was compiled with", kHelp);
-  }
+  if (plan.weights().checksum() && reader.checksum() != plan.weights().checksum())
+    return Status::invalid(path + ": is not the file that the plan was compiled with", kHelp);
   // Names need their model's where there are several.
   std::set<std::string> models;
   for (const proto::Slot &slot : plan.slots())
@@ -232,9 +229,7 @@ Status Program::loadWeights() {
     std::string tensor = path + ": tensor \"" + name + "\"";
     if (!view)
       return Status::invalid(tensor + " is missing", kHelp);
-    if (std::vector<int64_t>(slot.type().shape().begin(), slot.type().shape().end()) !=
-            view->shape ||
-        static_cast<int64_t>(view->bytes) != slot.buffer().bytes())
+    if (!holds(*view, slot.type()) || static_cast<int64_t>(view->bytes) != slot.buffer().bytes())
       return Status::invalid(tensor + " is not what the plan expects", kHelp);
     std::memcpy(slotData(i), view->data, view->bytes);
   }

@@ -41,11 +41,12 @@ Result<double> Evaluation::run() {
   DIFFRUN_ASSIGN(auto loader, Loader::create(dataset, elements, options));
   Batch next;
   PictureInputs inputs;
+  // A plan without draws in its eval has no such scalar.
+  bool draws = program.allScalars().count("eval_pass") != 0;
   double sum = 0;
   for (int64_t pass = 0; pass < loader->batchesPerEpoch(); ++pass) {
     DIFFRUN_RETURN_IF_ERROR(loader->next(next));
-    // A plan without draws in its eval has no such scalar.
-    if (program.allScalars().count("eval_pass"))
+    if (draws)
       DIFFRUN_RETURN_IF_ERROR(program.setScalar("eval_pass", static_cast<double>(pass)));
     DIFFRUN_RETURN_IF_ERROR(program.run("eval", inputs.of(next, *entry)));
     sum += program.outputFloat("eval", "loss") * static_cast<double>(next.realRows);

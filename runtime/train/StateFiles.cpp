@@ -3,6 +3,7 @@
 #include "runtime/execute/FileTypes.h"
 
 #include <cstring>
+#include <map>
 #include <set>
 
 namespace diffrun {
@@ -50,9 +51,7 @@ std::vector<int> drawnElsewhere(const proto::Plan &plan, const proto::Entry *ini
 
 SafetensorsEntry tensorOf(const Program &program, int index, const std::string &prefix) {
   const proto::Slot &slot = program.plan().plan().slots(index);
-  return {prefix + slot.parameter(),
-          fileType(slot.type().dtype()),
-          {slot.type().shape().begin(), slot.type().shape().end()},
+  return {prefix + slot.parameter(), fileType(slot.type().dtype()), shapeOf(slot.type()),
           program.slotData(index)};
 }
 
@@ -63,8 +62,7 @@ Status restoreSlot(Program &program, int index, const SafetensorsReader &reader,
   if (!view)
     return Status::invalid(reader.path() + ": has no tensor \"" + prefix + slot.parameter() + "\"",
                            "the checkpoint must come from this model");
-  std::vector<int64_t> shape(slot.type().shape().begin(), slot.type().shape().end());
-  if (view->shape != shape || view->dtype != fileType(slot.type().dtype()))
+  if (!holds(*view, slot.type()))
     return Status::invalid(reader.path() + ": tensor \"" + prefix + slot.parameter() +
                                "\" has another shape or type than the plan's",
                            "the checkpoint must come from this model");
@@ -127,11 +125,14 @@ Status restore(Program &program, const CheckpointInfo &checkpoint) {
         restoreRole(program, checkpoint.folder + "/" + file + ".safetensors", prefix, role));
   }
   const proto::Plan &plan = program.plan().plan();
+  std::map<std::string, SafetensorsReader> frozen; // one for all tensors of a file
   for (int i : drawnElsewhere(plan, program.plan().findEntry("init"))) {
     std::string file = frozenFileOf(plan.slots(i).model());
-    DIFFRUN_ASSIGN(auto reader,
-                   SafetensorsReader::open(checkpoint.folder + "/" + file + ".safetensors"));
-    DIFFRUN_RETURN_IF_ERROR(restoreSlot(program, i, reader, ""));
+    if (!frozen.count(file)) {
+      DIFFRUN_ASSIGN(frozen[file],
+                     SafetensorsReader::open(checkpoint.folder + "/" + file + ".safetensors"));
+    }
+    DIFFRUN_RETURN_IF_ERROR(restoreSlot(program, i, frozen[file], ""));
   }
   const auto counters = checkpoint.state.value("counters", nlohmann::json::object());
   for (int i = 0; i < plan.slots_size(); ++i)

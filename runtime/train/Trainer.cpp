@@ -47,8 +47,11 @@ public:
 
   Status run() {
     DIFFRUN_ASSIGN(entry, stepOf(program.plan()));
-    if (entry->name() == "accumulate")
+    parts = {entry};
+    if (entry->name() == "accumulate") {
       update = program.plan().findEntry("apply");
+      parts.push_back(update);
+    }
     DIFFRUN_RETURN_IF_ERROR(startOrResume());
     DIFFRUN_RETURN_IF_ERROR(openLoader());
     if (iteration() >= options.steps)
@@ -98,8 +101,8 @@ private:
 
   /// Whether the command line gave a scalar a value other than the plan's.
   bool overridden(const std::string &name) const {
-    for (const proto::Entry *one : {entry, update})
-      for (const proto::Input &input : one ? one->inputs() : entry->inputs())
+    for (const proto::Entry *part : parts)
+      for (const proto::Input &input : part->inputs())
         if (input.scalar() && input.name() == name)
           return program.scalar(name) != input.initial();
     return true;
@@ -186,7 +189,7 @@ private:
     return std::max<int64_t>(1, program.plan().plan().objective().accumulate());
   }
 
-  const std::string &lastEntry() const { return update ? update->name() : entry->name(); }
+  const std::string &lastEntry() const { return parts.back()->name(); }
 
   Status step() {
     DIFFRUN_RETURN_IF_ERROR(loader->next(batch));
@@ -195,8 +198,8 @@ private:
 
   Status save() {
     nlohmann::json scalars = nlohmann::json::object();
-    for (const proto::Entry *one : {entry, update})
-      for (const proto::Input &input : one ? one->inputs() : entry->inputs())
+    for (const proto::Entry *part : parts)
+      for (const proto::Input &input : part->inputs())
         if (input.scalar())
           scalars[input.name()] = program.scalar(input.name());
     nlohmann::json state = {{"counters", countersOf(program)},
@@ -214,6 +217,7 @@ private:
   const TrainOptions &options;
   CheckpointStore store;
   const proto::Entry *entry = nullptr, *update = nullptr;
+  std::vector<const proto::Entry *> parts; ///< of one iteration: a step, or both of its parts
   int64_t consumed = 0;
   bool started = false;
   std::unique_ptr<Loader> loader;

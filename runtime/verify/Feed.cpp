@@ -14,19 +14,15 @@ std::string shapeText(const std::vector<int64_t> &shape) {
   return text + "]";
 }
 
-std::vector<int64_t> shapeOf(const proto::TensorType &type) {
-  return {type.shape().begin(), type.shape().end()};
-}
-
 /// Whether a tensor of the file is what a value of the plan needs.
 Status fits(const std::string &where, const SafetensorsView &view, const proto::TensorType &type) {
-  std::vector<int64_t> wanted = shapeOf(type);
-  bool scalars = wanted.empty() && view.shape == std::vector<int64_t>{1};
-  if (view.dtype == fileType(type.dtype()) && (view.shape == wanted || scalars))
+  bool scalars = type.shape_size() == 0 && view.shape == std::vector<int64_t>{1};
+  if (holds(view, type) || (scalars && view.dtype == fileType(type.dtype())))
     return {};
   return Status::invalid(where + " is " + std::string(name(view.dtype)) + " " +
                              shapeText(view.shape) + ", the plan needs " +
-                             std::string(name(fileType(type.dtype()))) + " " + shapeText(wanted),
+                             std::string(name(fileType(type.dtype()))) + " " +
+                             shapeText(shapeOf(type)),
                          "convert it; diffc inspect --json shows every type");
 }
 

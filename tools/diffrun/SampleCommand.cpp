@@ -18,7 +18,7 @@ struct Options {
 };
 
 Status run(const Options &options) {
-  DIFFRUN_ASSIGN(auto program, openProgram(options.plan));
+  DIFFRUN_ASSIGN(auto program, openProgram(options.plan, {"denoise"}));
   SampleOptions sample = options.sample;
   if (isatty(2))
     sample.progress = [](int64_t done, int64_t all) {

@@ -50,6 +50,12 @@ Value transpose(OpBuilder &builder, Value value, ArrayRef<int64_t> permutation) 
   return builder.create<TransposeOp>(value.getLoc(), value, permutation);
 }
 
+Value viewedValue(Value value) {
+  while (auto view = value.getDefiningOp<ReshapeOp>())
+    value = view.getInput();
+  return value;
+}
+
 bool exchangesLastTwo(TransposeOp transpose) {
   ArrayRef<int64_t> permutation = transpose.getPermutation();
   int64_t rank = permutation.size();

@@ -27,6 +27,9 @@ mlir::Value broadcastTo(mlir::OpBuilder &builder, mlir::Value value, llvm::Array
 mlir::Value transpose(mlir::OpBuilder &builder, mlir::Value value,
                       llvm::ArrayRef<int64_t> permutation);
 
+/// What a chain of reshapes is a view of; `value` itself if it is none.
+mlir::Value viewedValue(mlir::Value value);
+
 /// True for a transpose that exchanges the last two dimensions and no others.
 bool exchangesLastTwo(TransposeOp transpose);
 

@@ -212,6 +212,12 @@ private:
     for (const auto &input : file.graph().input()) {
       if (initialized.count(input.name())) // IR versions below 4 list them twice
         continue;
+      if (auto bound = options.constants.find(input.name()); bound != options.constants.end()) {
+        DIFFRUN_ASSIGN(auto elements, tensorElements(context, file, bound->second));
+        values[input.name()] = builder.create<nn::ConstantOp>(
+            NameLoc::get(builder.getStringAttr(input.name())), elements);
+        continue;
+      }
       DIFFRUN_ASSIGN(RankedTensorType type, boundType(input));
       values[input.name()] =
           addArgument(type, train::kInputAttr, builder.getStringAttr(input.name()),

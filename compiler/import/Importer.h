@@ -16,6 +16,8 @@ struct ImportOptions {
   std::string graphName = "graph"; ///< symbol of the train.graph
   /// Extents of the model's symbolic dimensions, by name.
   std::map<std::string, int64_t> dimensions;
+  /// Inputs that are not asked for but known, by name: such as a shape.
+  std::map<std::string, onnx::TensorProto> constants;
 };
 
 /// Imports a model under one binding of its symbolic dimensions.

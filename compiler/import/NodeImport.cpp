@@ -87,6 +87,7 @@ const HandlerTable &handlers() {
     addElementwiseHandlers(all);
     addTensorHandlers(all);
     addContractionHandlers(all);
+    addConvHandlers(all);
     addNormHandlers(all);
     addConstantHandlers(all);
     return all;

@@ -99,6 +99,7 @@ const HandlerTable &handlers();
 void addElementwiseHandlers(HandlerTable &table);
 void addTensorHandlers(HandlerTable &table);
 void addContractionHandlers(HandlerTable &table);
+void addConvHandlers(HandlerTable &table);
 void addNormHandlers(HandlerTable &table);
 void addConstantHandlers(HandlerTable &table);
 

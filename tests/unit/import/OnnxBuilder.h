@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <unistd.h>
 
 namespace diffc::test {
 
@@ -117,8 +118,10 @@ public:
 
   /// Writes the model; the path of the file.
   std::string save(const std::string &folder = ::testing::TempDir()) const {
-    std::string path =
-        folder + "/" + ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".onnx";
+    // Tests of other suites, and of other processes, may have this name too.
+    const auto *test = ::testing::UnitTest::GetInstance()->current_test_info();
+    std::string path = folder + "/" + test->test_suite_name() + "." + test->name() + "." +
+                       std::to_string(getpid()) + ".onnx";
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     std::ofstream stream(path, std::ios::binary);
     proto.SerializeToOstream(&stream);

@@ -1,0 +1,25 @@
+// The whole way of one small ONNX model: evaluated, differentiated, compiled.
+#pragma once
+
+#include "tests/unit/import/OnnxBuilder.h"
+
+namespace diffc::test {
+
+/// Imports the model and checks, on the feeds,
+/// - the gradient of a weighted sum of its float outputs for each float input and
+///   parameter, against central differences in double precision, and
+/// - the compiled plan of outputs and gradients (f32) against the evaluator.
+/// Every number must be finite. Feeds stand away from kinks.
+void checkOperator(const OnnxBuilder &model, const std::map<std::string, Values> &feeds,
+                   const ImportOptions &options = {});
+
+/// The gradient of sum(weights * y) for one input or parameter, by the evaluator;
+/// `weights` are those of the first output.
+diffrun::Result<Values> gradientOf(const OnnxBuilder &model, const std::string &name,
+                                   const std::map<std::string, Values> &feeds,
+                                   const Values &weights);
+
+/// `count` numbers of either sign, between 0.1 and 1.5 from 0 and all different.
+Values randomValues(int64_t count, uint32_t seed);
+
+} // namespace diffc::test

@@ -11,6 +11,9 @@ if(NOT MLIR_FOUND OR NOT LLVM_VERSION_MAJOR EQUAL 19)
     "to build diffrun alone.")
 endif()
 list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
+# TableGen.cmake writes its depfiles as Ninja reads them; CMake must not put them
+# into a folder again, or every build generates every header again.
+cmake_policy(SET CMP0116 OLD)
 include(TableGen)
 include(AddLLVM)
 include(AddMLIR)

@@ -21,14 +21,30 @@ struct Peak {
   std::vector<std::pair<int64_t, std::string>> holders;
 };
 
+/// A range of the arena from the operation that writes it to its last reader.
+struct Life {
+  int begin, end;
+  int64_t offset, bytes;
+  std::string who;
+
+  bool at(int step) const { return begin <= step && step <= end; }
+};
+
+/// Bytes that are live at a step, of lives in the order of their offsets: a
+/// place that a result takes over from an operand counts once.
+int64_t liveBytes(const std::vector<Life> &lives, int step) {
+  int64_t bytes = 0, covered = 0;
+  for (const Life &life : lives)
+    if (int64_t end = life.offset + life.bytes; life.at(step) && end > covered) {
+      bytes += end - std::max(covered, life.offset);
+      covered = end;
+    }
+  return bytes;
+}
+
 /// Recomputed from the operations alone: a range is live from its write to its
 /// last read before the next write to it.
 Peak peakOf(const proto::Entry &entry, uint32_t arena) {
-  struct Life {
-    int begin, end;
-    int64_t bytes;
-    std::string who;
-  };
   std::vector<Life> lives;
   std::map<int64_t, size_t> current; // offset -> life
   auto touch = [&](const proto::Buffer &buffer, int step) {
@@ -36,35 +52,40 @@ Peak peakOf(const proto::Entry &entry, uint32_t arena) {
     if (found != current.end())
       lives[found->second].end = step;
   };
-  for (const proto::Input &input : entry.inputs()) {
-    current[input.buffer().offset()] = lives.size();
-    lives.push_back({-1, 0, input.buffer().bytes(), "input " + input.name()});
-  }
+  auto begin = [&](const proto::Buffer &buffer, int step, std::string who) {
+    if (buffer.space() != arena)
+      return;
+    current[buffer.offset()] = lives.size();
+    lives.push_back({step, std::max(step, 0), buffer.offset(), buffer.bytes(), std::move(who)});
+  };
+  for (const proto::Input &input : entry.inputs())
+    begin(input.buffer(), -1, "input " + input.name());
   for (int i = 0; i < entry.ops_size(); ++i) {
     const proto::Op &op = entry.ops(i);
     for (const proto::Buffer &buffer : op.operands())
       touch(buffer, i);
+    std::string who = op.label() + (op.location().empty() ? "" : " (" + op.location() + ")");
+    for (const proto::Buffer &buffer : op.scratch())
+      begin(buffer, i, "workspace of " + who);
     for (const proto::Buffer &buffer : op.results())
-      if (buffer.space() == arena) {
-        current[buffer.offset()] = lives.size();
-        lives.push_back({i, i, buffer.bytes(),
-                         op.label() + (op.location().empty() ? "" : " (" + op.location() + ")")});
-      }
+      begin(buffer, i, who);
   }
   for (const proto::Output &output : entry.outputs())
     touch(output.buffer(), entry.ops_size());
+  std::sort(lives.begin(), lives.end(),
+            [](const Life &a, const Life &b) { return a.offset < b.offset; });
   Peak peak;
-  for (int step = 0; step < entry.ops_size(); ++step) {
-    int64_t bytes = 0;
-    for (const Life &life : lives)
-      if (life.begin <= step && step <= life.end)
-        bytes += life.bytes;
-    if (bytes > peak.bytes)
+  for (int step = 0; step < entry.ops_size(); ++step)
+    if (int64_t bytes = liveBytes(lives, step); bytes > peak.bytes)
       peak = {bytes, step, {}};
-  }
-  for (const Life &life : lives)
-    if (life.begin <= peak.step && peak.step <= life.end)
+  for (const Life &life : lives) {
+    bool handedOver = std::any_of(lives.begin(), lives.end(), [&](const Life &next) {
+      return life.begin < next.begin && next.begin == peak.step && life.offset == next.offset &&
+             life.bytes <= next.bytes;
+    });
+    if (life.at(peak.step) && !handedOver)
       peak.holders.emplace_back(life.bytes, life.who);
+  }
   std::sort(peak.holders.rbegin(), peak.holders.rend());
   return peak;
 }

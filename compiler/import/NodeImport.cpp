@@ -89,6 +89,8 @@ const HandlerTable &handlers() {
     addContractionHandlers(all);
     addConvHandlers(all);
     addNormHandlers(all);
+    addPadHandlers(all);
+    addResizeHandlers(all);
     addConstantHandlers(all);
     return all;
   }();

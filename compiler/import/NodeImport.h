@@ -101,6 +101,8 @@ void addTensorHandlers(HandlerTable &table);
 void addContractionHandlers(HandlerTable &table);
 void addConvHandlers(HandlerTable &table);
 void addNormHandlers(HandlerTable &table);
+void addPadHandlers(HandlerTable &table);
+void addResizeHandlers(HandlerTable &table);
 void addConstantHandlers(HandlerTable &table);
 
 /// The MLIR type of an ONNX element type; null where diffc has none.

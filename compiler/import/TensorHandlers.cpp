@@ -265,41 +265,6 @@ Outcome gather(NodeImport &in) {
   return in.build<GatherOp>(in.operand(0), in.operand(1), *axis);
 }
 
-Outcome pad(NodeImport &in) {
-  if (in.text("mode", "constant") != "constant")
-    return in.fail("mode \"" + in.text("mode", "") + "\" is not supported");
-  auto pads = in.opset >= 11 ? in.constantIntegers(1).value_or(SmallVector<int64_t>())
-                             : in.integers("pads");
-  int64_t rank = in.type(0).getRank();
-  SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  if (in.operand(3)) {
-    auto given = in.constantIntegers(3);
-    if (!given)
-      return in.fail(std::string("axes ") + kDynamic);
-    axes = *given;
-  }
-  if (pads.size() != 2 * axes.size())
-    return in.fail("pads must hold a begin and an end per axis, known when compiling");
-  double value = in.real("value", 0);
-  if (in.operand(2)) {
-    auto given = in.constantReals(2);
-    if (!given || given->size() != 1)
-      return in.fail(std::string("the pad value ") + kDynamic);
-    value = (*given)[0];
-  }
-  SmallVector<int64_t> low(rank, 0), high(rank, 0), interior(rank, 0);
-  for (size_t i = 0; i < axes.size(); ++i) {
-    auto axis = NodeImport::wrapAxis(axes[i], rank);
-    if (!axis)
-      return in.fail("an axis is out of range");
-    low[*axis] = pads[i];
-    high[*axis] = pads[i + axes.size()];
-    if (std::abs(low[*axis]) > (1 << 30) || std::abs(high[*axis]) > (1 << 30))
-      return in.fail("pads by more than 2^30");
-  }
-  return in.build<PadOp>(in.operand(0), low, high, interior, APFloat(value));
-}
-
 Outcome shape(NodeImport &in) {
   ArrayRef<int64_t> shape = in.type(0).getShape();
   int64_t rank = shape.size(), start = in.integer("start", 0), end = in.integer("end", rank);
@@ -354,34 +319,6 @@ Outcome range(NodeImport &in) {
   return NodeImport::Values{in.constant(elements, {static_cast<int64_t>(elements.size())})};
 }
 
-/// Nearest-neighbour enlargement by whole factors: a broadcast.
-Outcome resize(NodeImport &in) {
-  ArrayRef<int64_t> from = in.type(0).getShape();
-  SmallVector<int64_t> to;
-  if (auto scales = in.constantReals(2); scales && scales->size() == from.size()) {
-    for (auto [extent, factor] : llvm::zip(from, *scales))
-      to.push_back(static_cast<int64_t>(std::floor(extent * factor)));
-  } else if (auto sizes = in.constantIntegers(3); sizes && sizes->size() == from.size()) {
-    to = *sizes;
-  } else {
-    return in.fail(std::string("scales or sizes ") + kDynamic);
-  }
-  bool nearest = in.text("mode", "nearest") == "nearest";
-  bool asymmetric = in.text("coordinate_transformation_mode", "half_pixel") == "asymmetric" &&
-                    in.text("nearest_mode", "round_prefer_floor") == "floor";
-  bool halfPixel = in.text("coordinate_transformation_mode", "half_pixel") == "half_pixel";
-  SmallVector<int64_t> apart, repeated;
-  for (auto [a, b] : llvm::zip(from, to)) {
-    if (a == 0 || b % a || !nearest || !(asymmetric || halfPixel))
-      return in.fail("supported: mode nearest with whole enlargement factors, asymmetric (floor) "
-                     "or half_pixel coordinates");
-    apart.append({a, 1});
-    repeated.append({a, b / a});
-  }
-  Value split = nn::reshape(in.builder, in.operand(0), apart);
-  return in.build<ReshapeOp>(broadcastTo(in.builder, split, repeated), to);
-}
-
 } // namespace
 
 void addTensorHandlers(HandlerTable &t) {
@@ -399,11 +336,9 @@ void addTensorHandlers(HandlerTable &t) {
   t["Split"] = {split, 2};
   t["Concat"] = {concat, 4, HandlerEntry::kAll};
   t["Gather"] = {gather, 1, 2};
-  t["Pad"] = {pad, 2, 1, {2}};
   t["Shape"] = {shape};
   t["ConstantOfShape"] = {constantOfShape, 9};
   t["Range"] = {range, 11};
-  t["Resize"] = {resize, 11, 1, {1, 2}};
 }
 
 } // namespace diffc

@@ -98,34 +98,6 @@ TEST(Clip, OptionalBounds) {
   expectValues(old.run({{"x", {-5, 3, 9}}}), {3}, {-5, 3, 6});
 }
 
-TEST(Pad, ConstantOrderAndCrop) {
-  auto pad = [](const Ints &pads) {
-    OnnxBuilder b(13);
-    b.input("x", {"4"});
-    b.ints("pads", pads);
-    b.floats("nine", {}, {9});
-    b.node("Pad", {"x", "pads", "nine"});
-    return b.run({{"x", {1, 2, 3, 4}}});
-  };
-  expectValues(pad({2, 1}), {7}, {9, 9, 1, 2, 3, 4, 9});
-  expectValues(pad({-1, 0}), {3}, {2, 3, 4});
-  OnnxBuilder reflect(13);
-  reflect.input("x", {"4"});
-  reflect.ints("pads", {2, 1});
-  OnnxBuilder::attribute(reflect.node("Pad", {"x", "pads"}), "mode", "reflect");
-  expectError(reflect.run({{"x", {1, 2, 3, 4}}}), {"Pad_1", "mode \"reflect\""});
-}
-
-TEST(Resize, NearestBySizes) {
-  OnnxBuilder b(13);
-  b.input("x", {"1", "1", "2", "2"});
-  b.ints("sizes", {1, 1, 4, 4});
-  auto &node = b.node("Resize", {"x", "", "", "sizes"});
-  OnnxBuilder::attribute(node, "mode", "nearest");
-  expectValues(b.run({{"x", {1, 2, 3, 4}}}), {1, 1, 4, 4},
-               {1, 1, 2, 2, 1, 1, 2, 2, 3, 3, 4, 4, 3, 3, 4, 4});
-}
-
 TEST(LayerNorm, AScaleThatBroadcastsIsNotFused) {
   Values x{1, 2, 3, 4, 5, 6}, n{-1.224736, 0, 1.224736};
   auto norm = [&](const Ints &shape, const Values &scale) {

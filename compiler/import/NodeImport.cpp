@@ -91,6 +91,7 @@ const HandlerTable &handlers() {
     addNormHandlers(all);
     addPadHandlers(all);
     addResizeHandlers(all);
+    addPoolHandlers(all);
     addConstantHandlers(all);
     return all;
   }();

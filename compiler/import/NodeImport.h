@@ -103,6 +103,7 @@ void addConvHandlers(HandlerTable &table);
 void addNormHandlers(HandlerTable &table);
 void addPadHandlers(HandlerTable &table);
 void addResizeHandlers(HandlerTable &table);
+void addPoolHandlers(HandlerTable &table);
 void addConstantHandlers(HandlerTable &table);
 
 /// The MLIR type of an ONNX element type; null where diffc has none.

@@ -59,7 +59,7 @@ Result<Window> windowOf(NodeImport &in, ArrayRef<int64_t> kernel, ArrayRef<int64
       return in.fail("the kernel reaches over " + std::to_string(w.reach(i)) +
                      " elements, the padded input has " + std::to_string(image[i] + low + high));
     int64_t outputs = room / stride + 1;
-    if (ceilMode && room % stride && outputs * stride < image[i] + low)
+    if (ceilMode && automatic == "NOTSET" && room % stride && outputs * stride < image[i] + low)
       ++outputs;
     w.outputs.push_back(outputs);
   }

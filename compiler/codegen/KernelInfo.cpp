@@ -428,12 +428,12 @@ private:
   static int64_t elementsKept(nn::PadOp pad, RankedTensorType type) {
     int64_t kept = 1;
     for (int64_t d = 0; d < type.getRank(); ++d) {
-      int64_t inside = 0, to = nn::tensorType(pad.getResult()).getDimSize(d);
-      for (int64_t i = 0; i < type.getDimSize(d); ++i) {
-        int64_t place = pad.getLow()[d] + i * (pad.getInterior()[d] + 1);
-        inside += place >= 0 && place < to;
-      }
-      kept *= inside;
+      // low + i * step lies in [0, to).
+      int64_t to = nn::tensorType(pad.getResult()).getDimSize(d), low = pad.getLow()[d];
+      int64_t step = pad.getInterior()[d] + 1;
+      int64_t first = low < 0 ? (-low + step - 1) / step : 0;
+      int64_t end = low < to ? (to - 1 - low) / step + 1 : 0;
+      kept *= std::max<int64_t>(0, std::min(end, type.getDimSize(d)) - first);
     }
     return kept;
   }
@@ -453,20 +453,64 @@ private:
     };
     if (accesses.size() == 1)
       return distinct(accesses.front());
-    // Several views of one buffer may overlap.
-    std::vector<bool> read(nn::tensorType(kernel.getOperand(operand)).getNumElements(), false);
+    int64_t sum = 0;
     for (const Access &access : accesses)
-      markRead(access, 0, access.offset, read);
-    return std::count(read.begin(), read.end(), true);
+      sum += distinct(access);
+    return std::min({sum, elementsReached(accesses),
+                     nn::tensorType(kernel.getOperand(operand)).getNumElements()});
   }
 
-  void markRead(const Access &access, size_t dim, int64_t at, std::vector<bool> &read) {
-    if (dim == info.extents.size()) {
+  /// The first and last element that accesses reach over loops of `extents`.
+  static std::pair<int64_t, int64_t> reach(ArrayRef<Access> accesses, ArrayRef<int64_t> extents) {
+    int64_t low = std::numeric_limits<int64_t>::max(), high = 0;
+    for (const Access &access : accesses) {
+      int64_t first = access.offset, last = access.offset;
+      for (auto [stride, extent] : llvm::zip_equal(access.strides, extents))
+        (stride < 0 ? first : last) += stride * (extent - 1);
+      low = std::min(low, first), high = std::max(high, last);
+    }
+    return {low, high};
+  }
+
+  /// Elements that several views of one buffer reach together: they may overlap.
+  /// Exact, but for views that overlap across more than 2^28 elements.
+  int64_t elementsReached(ArrayRef<Access> accesses) {
+    if (nn::elementCount(info.extents) == 0)
+      return 0;
+    SmallVector<int64_t> extents(info.extents);
+    int64_t repeats = 1;
+    // A loop that takes all of them past what they reach without it only
+    // repeats the rest: channels and batches, mostly.
+    for (size_t d = 0; d < extents.size(); ++d) {
+      int64_t stride = accesses.front().strides[d];
+      if (!llvm::all_of(accesses, [&](const Access &a) { return a.strides[d] == stride; }))
+        continue;
+      int64_t extent = std::exchange(extents[d], 1);
+      auto [low, high] = reach(accesses, extents);
+      if (stride == 0)
+        continue; // the same elements again
+      if (std::abs(stride) > high - low)
+        repeats *= extent;
+      else
+        extents[d] = extent;
+    }
+    auto [low, high] = reach(accesses, extents);
+    if (high - low >= int64_t{1} << 28)
+      return std::numeric_limits<int64_t>::max();
+    std::vector<bool> read(high - low + 1, false);
+    for (const Access &access : accesses)
+      markRead(access, extents, 0, access.offset - low, read);
+    return repeats * std::count(read.begin(), read.end(), true);
+  }
+
+  static void markRead(const Access &access, ArrayRef<int64_t> extents, size_t dim, int64_t at,
+                       std::vector<bool> &read) {
+    if (dim == extents.size()) {
       read[at] = true;
       return;
     }
-    for (int64_t i = 0; i < (access.strides[dim] ? info.extents[dim] : 1); ++i)
-      markRead(access, dim + 1, at + i * access.strides[dim], read);
+    for (int64_t i = 0; i < (access.strides[dim] ? extents[dim] : 1); ++i)
+      markRead(access, extents, dim + 1, at + i * access.strides[dim], read);
   }
 
   nn::KernelOp kernel;

@@ -194,12 +194,13 @@ private:
       if (isa<BlockArgument>(root) || storages[storage].fixed || lastUse(root) != position[op] ||
           storages[storage].life.end != position[op] || takenBy.count({op, storage}))
         continue;
-      // Only once per operation, and only if no other operand is the same memory.
-      int64_t same = llvm::count_if(op->getOperands(), [&](Value other) {
-        return storageOf.lookup(nn::viewedValue(other)) == storage &&
-               nn::viewedValue(other) != root;
-      });
-      if (same)
+      // Every operand that is the same memory, by whatever view, must be read
+      // at the very elements that are written.
+      bool free = true;
+      for (auto [other, also] : llvm::enumerate(op->getOperands()))
+        if (storageOf.lookup(nn::viewedValue(also)) == storage)
+          free &= nn::viewedValue(also) == root && mayShare(op, index, other);
+      if (!free)
         continue;
       takenBy.insert({op, storage});
       return storage;

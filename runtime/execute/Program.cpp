@@ -42,9 +42,9 @@ Result<std::unique_ptr<Program>> Program::create(LoadedPlan plan,
   std::unique_ptr<Program> program(new Program(std::move(plan)));
   const proto::Target &target = program->loaded.plan().target();
   DIFFRUN_RETURN_IF_ERROR(program->choose(entries));
+  DIFFRUN_RETURN_IF_ERROR(program->allocate());
   DIFFRUN_RETURN_IF_ERROR(configureLibrary(target.level(), target.team()));
   DIFFRUN_RETURN_IF_ERROR(program->loadCode());
-  DIFFRUN_RETURN_IF_ERROR(program->allocate());
   DIFFRUN_RETURN_IF_ERROR(program->prepare());
   // Until here the spaces are addresses without pages.
   resetPeakResident();
@@ -144,6 +144,8 @@ Status Program::prepare() {
       list.push_back(std::move(step));
     }
   }
+  // Only oneDNN knows how much that is; still no page of the spaces is taken.
+  DIFFRUN_RETURN_IF_ERROR(Memory::check(plannedBytes() + scratchBytes, loaded.path()));
   DIFFRUN_ASSIGN(scratch, Memory::allocate(scratchBytes, loaded.path() + ": scratch of oneDNN"));
   for (auto &[entry, list] : steps)
     for (size_t i = 0; i < list.size(); ++i) {

@@ -122,23 +122,28 @@ def set_values(model: onnx.ModelProto, module: torch.nn.Module) -> None:
             tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
 
 
-def export_named(module: torch.nn.Module, inputs: dict, opset: int, dynamo: bool = True
-                 ) -> onnx.ModelProto:
-    """Exports `module`; `inputs` by argument name in forward's order, the first
-    dimension of each symbolic and called "batch"; the result is called "out"."""
+def export(module: torch.nn.Module, inputs: dict, opset: int, dynamo: bool = True,
+           outputs=("out",)) -> onnx.ModelProto:
+    """What the exporter itself makes of `module`: `inputs` by argument name in forward's
+    order, the first dimension of each symbolic and called "batch"."""
     names, values = list(inputs), tuple(inputs.values())
+    if dynamo:
+        batch = torch.export.Dim("batch", min=1)
+        return torch.onnx.export(module, values, dynamo=True, opset_version=opset,
+                                 input_names=names, output_names=list(outputs), verbose=False,
+                                 dynamic_shapes=tuple({0: batch} for _ in names)).model_proto
+    data = io.BytesIO()
+    torch.onnx.export(module, values, data, dynamo=False, opset_version=opset,
+                      input_names=names, output_names=list(outputs),
+                      dynamic_axes={name: {0: "batch"} for name in names})
+    return onnx.load_from_string(data.getvalue())
+
+
+def export_named(module: torch.nn.Module, inputs: dict, opset: int, dynamo: bool = True,
+                 outputs=("out",)) -> onnx.ModelProto:
+    """export(), with the module's own parameters in it."""
     with fingerprinted(module) as parameters:
-        if dynamo:
-            batch = torch.export.Dim("batch", min=1)
-            model = torch.onnx.export(module, values, dynamo=True, opset_version=opset,
-                                      input_names=names, output_names=["out"], verbose=False,
-                                      dynamic_shapes=tuple({0: batch} for _ in names)).model_proto
-        else:
-            data = io.BytesIO()
-            torch.onnx.export(module, values, data, dynamo=False, opset_version=opset,
-                              input_names=names, output_names=["out"],
-                              dynamic_axes={name: {0: "batch"} for name in names})
-            model = onnx.load_from_string(data.getvalue())
+        model = export(module, inputs, opset, dynamo, outputs)
     strip(model)
     name_parameters(model, parameters)
     set_values(model, module)

@@ -171,9 +171,9 @@ private:
                          : isTrained ? guess(input.name, input.type)
                                      : input.name;
       if (role.empty())
-        return Status::invalid(recipe.path + ": the role of graph input \"" + input.name +
-                                   "\" is not clear",
-                               "give it: inputs: {" + input.name + ": ROLE}");
+        return Status::invalid(
+            recipe.path + ": the role of graph input \"" + input.name + "\" is not clear",
+            "give it: inputs: {" + input.name + ": ROLE}, or data if it is none");
       if (!isGiven && isTrained)
         composed.decisions.push_back("input " + input.name + " taken as role " + role);
       if (!taken.emplace(role, input.name).second)

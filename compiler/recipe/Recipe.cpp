@@ -83,15 +83,26 @@ Status readOptimizer(YamlReader &in, OptimizerRecipe &optimizer) {
   return {};
 }
 
+const std::vector<std::string> kRoles = {"clean", "noise", "noisy",  "timestep",
+                                         "label", "text",  "target", "sample_weight"};
+
+bool isRole(const std::string &name) {
+  return std::find(kRoles.begin(), kRoles.end(), name) != kRoles.end();
+}
+
+/// A role each; `data` is the input's own name.
 Status readInputs(YamlReader &in, std::map<std::string, std::string> &inputs) {
-  static const std::vector<std::string> roles = {"clean", "noise", "noisy",  "timestep",
-                                                 "label", "text",  "target", "sample_weight"};
   in.forEach([&](const std::string &name, YAML::Node value) {
     std::string role = value.as<std::string>("");
-    if (std::find(roles.begin(), roles.end(), role) == roles.end())
+    if (role != "data" && !isRole(role))
       return in.fail(value, in.path() + "." + name + ": unknown role \"" + role + "\"",
-                     "one of: " + fmt::format("{}", fmt::join(roles, ", ")));
-    inputs[name] = role;
+                     "one of: data, " + fmt::format("{}", fmt::join(kRoles, ", ")));
+    if (role == "data" && isRole(name))
+      return in.fail(value,
+                     in.path() + "." + name + ": data go by the input's own name, and " + name +
+                         " is a role",
+                     "give it a role");
+    inputs[name] = role == "data" ? name : role;
     return Status();
   });
   return {};

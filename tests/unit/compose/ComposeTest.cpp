@@ -282,6 +282,28 @@ TEST(Objective, ShortBatchesDivideByTheRealCount) {
   EXPECT_NEAR(out["loss"], 1, 1e-9);
 }
 
+TEST(Objective, DataGoByTheInputsOwnName) {
+  OnnxBuilder b(17);
+  b.input("sample", {"N", "4"});
+  b.input("text_embeds", {"N", "4"});
+  b.floats("w", {4}, {1, 1, 1, 1});
+  b.node("Add", {"text_embeds", "w"}, {"p"});
+  b.node("Add", {"sample", "p"});
+  Machine m(b, "batch: 2\nobjective: {kind: regression}\n"
+               "inputs: {sample: clean, text_embeds: data}\n");
+  ASSERT_TRUE(m.composed) << m.status.message();
+  // The weight is 0, so out is 1 + 2 everywhere; the target is 0.
+  auto out = m.run("step", {{"clean", Values(8, 1)},
+                            {"text_embeds", Values(8, 2)},
+                            {"target", Values(8, 0)},
+                            {"sample_weight", {1, 1}}});
+  EXPECT_NEAR(out["loss"], 9, 1e-9);
+  Machine unsaid(b, "batch: 2\nobjective: {kind: regression}\ninputs: {sample: clean}\n");
+  ASSERT_FALSE(unsaid.composed);
+  EXPECT_NE(unsaid.status.message().find("\"text_embeds\" is not clear"), std::string::npos)
+      << unsaid.status.message();
+}
+
 TEST(Objective, DrawsChangeWithIterationAndSeedAlone) {
   Machine m(zeroModel(), diffusion("predict: eps"));
   ASSERT_TRUE(m.composed) << m.status.message();

@@ -66,6 +66,7 @@ TEST(Recipe, ErrorsNameKeyLineAndWayOut) {
            Case{"precision: bf16", "precision: this value is not implemented", "f32"},
            Case{"memory: {budget: 8GiB}", "memory.budget: this value is not implemented", ""},
            Case{"inputs: {x: foo}", "unknown role \"foo\"", "noisy"},
+           Case{"inputs: {noise: data}", "inputs.noise: data go by the input's own name", "role"},
            Case{"batch: [1", "r.yaml:", ""},
            Case{"- a", "must be a map", ""},
            Case{"objective: {label_dropout: 0.1}", "needs objective.null_label", ""},

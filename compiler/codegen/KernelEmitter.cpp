@@ -317,9 +317,14 @@ private:
         combined = b.create<arith::SelectOp>(loc, mask, combined, accumulator);
       next.push_back(combined);
     }
+    // All of them first: a result may take the place of an operand that only
+    // another one reads.
     Operation *yield = kernel.getBlock().getTerminator();
+    SmallVector<Value> results;
     for (int64_t i : stores)
-      store(valueOf(yield->getOperand(i), memo), info.stores[i]);
+      results.push_back(valueOf(yield->getOperand(i), memo));
+    for (auto [i, result] : llvm::zip_equal(stores, results))
+      store(result, info.stores[i]);
     return next;
   }
 

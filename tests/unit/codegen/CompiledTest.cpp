@@ -21,6 +21,8 @@
 
 #include <dlfcn.h>
 #include <fstream>
+#include <random>
+#include <set>
 #include <unistd.h>
 
 using namespace mlir;
@@ -68,6 +70,7 @@ public:
     unlink(path);
     ASSERT_TRUE(library) << dlerror();
   }
+  const KernelInfo &infoOf(nn::KernelOp kernel) const { return infos.at(kernel); }
   /// Runs a kernel on memory; inputs then results.
   void run(nn::KernelOp kernel, std::vector<void *> buffers) {
     auto function = reinterpret_cast<void (*)(void *const *, int64_t)>(
@@ -150,6 +153,72 @@ struct Memory {
   }
 };
 
+/// Operands whose memory results take, as a plan lets them: each result and each
+/// operand at most once, which ones is random.
+std::map<int64_t, int64_t> somePlaces(const KernelInfo &info, std::mt19937 &random) {
+  auto pairs = info.inPlace;
+  std::shuffle(pairs.begin(), pairs.end(), random);
+  std::map<int64_t, int64_t> places;
+  std::set<int64_t> taken;
+  for (auto [result, operand] : pairs)
+    if (!places.count(result) && taken.insert(operand).second)
+      places[result] = operand;
+  return places;
+}
+
+/// Runs one kernel on the evaluator's values of its operands; `places` says which
+/// results lie where an operand does.
+void checkKernel(nn::KernelOp kernel, Compiled &compiled, nn::EvaluationGraph &graph,
+                 const std::map<int64_t, ev::Tensor> &known,
+                 const std::map<int64_t, int64_t> &places) {
+  Operation &op = *kernel;
+  std::vector<Memory> memory(op.getNumOperands() + op.getNumResults());
+  std::vector<void *> buffers;
+  int64_t longest = 1;
+  for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
+    memory[i].allocate(nn::byteSize(operand.getType()));
+    ev::toBytes(known.at(*graph.number(operand)), memory[i].bytes.data());
+    longest = std::max<int64_t>(longest, nn::tensorType(operand).getNumElements());
+  }
+  for (auto [i, result] : llvm::enumerate(op.getResults()))
+    memory[op.getNumOperands() + i].allocate(nn::byteSize(result.getType()));
+  for (Memory &each : memory)
+    buffers.push_back(each.bytes.data());
+  for (auto [result, operand] : places)
+    buffers[op.getNumOperands() + result] = buffers[operand];
+  compiled.run(kernel, buffers);
+  for (auto [i, result] : llvm::enumerate(op.getResults())) {
+    auto place = places.find(i);
+    const Memory &each = memory[place == places.end() ? op.getNumOperands() + i : place->second];
+    ASSERT_TRUE(each.intact()) << "kernel " << kernel.getLabel().str() << " writes past result "
+                               << i;
+    const ev::Tensor &right = known.at(*graph.number(result));
+    ev::Tensor got = ev::fromBytes(right.type, each.bytes.data());
+    // f32 rounding of up to some dozen operations and a sum over `longest`
+    // terms: 2^-23 * (64 + sqrt(longest)) of the largest value around.
+    double scale = 1;
+    for (double x : right.real)
+      scale = std::max(scale, std::fabs(x));
+    double tolerance = 1.2e-7 * (64 + 4 * std::sqrt(double(longest))) * scale;
+    for (size_t k = 0; k < got.real.size(); ++k) {
+      if (std::isnan(right.real[k]) && std::isnan(got.real[k]))
+        continue;
+      if (got.real[k] == right.real[k]) // infinities
+        continue;
+      if (std::fabs(got.real[k] - right.real[k]) > tolerance) {
+        std::string text;
+        llvm::raw_string_ostream(text) << op;
+        FAIL() << "result " << i << (place == places.end() ? "" : " in place") << " element " << k
+               << ": " << got.real[k] << ", expected " << right.real[k] << " within " << tolerance
+               << "\n"
+               << text;
+      }
+    }
+    for (size_t k = 0; k < got.integer.size(); ++k)
+      ASSERT_EQ(got.integer[k], right.integer[k]);
+  }
+}
+
 /// Runs each kernel on the evaluator's values of its operands (rounded to f32)
 /// and compares: errors do not pile up, and the first wrong kernel is named.
 void checkKernels(Case &made, Compiled &compiled, int seed) {
@@ -183,47 +252,8 @@ void checkKernels(Case &made, Compiled &compiled, int seed) {
     auto kernel = dyn_cast<nn::KernelOp>(op);
     if (!kernel)
       continue;
-    std::vector<Memory> memory(op.getNumOperands() + op.getNumResults());
-    std::vector<void *> buffers;
-    int64_t longest = 1;
-    for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
-      memory[i].allocate(nn::byteSize(operand.getType()));
-      ev::toBytes(known[*graph.number(operand)], memory[i].bytes.data());
-      longest = std::max<int64_t>(longest, nn::tensorType(operand).getNumElements());
-    }
-    for (auto [i, result] : llvm::enumerate(op.getResults()))
-      memory[op.getNumOperands() + i].allocate(nn::byteSize(result.getType()));
-    for (Memory &each : memory)
-      buffers.push_back(each.bytes.data());
-    compiled.run(kernel, buffers);
-    for (auto [i, result] : llvm::enumerate(op.getResults())) {
-      const Memory &each = memory[op.getNumOperands() + i];
-      ASSERT_TRUE(each.intact()) << "kernel " << kernel.getLabel().str() << " writes past result "
-                                 << i;
-      int64_t id = *graph.number(result);
-      ev::Tensor got = ev::fromBytes(known[id].type, each.bytes.data());
-      // f32 rounding of up to some dozen operations and a sum over `longest`
-      // terms: 2^-23 * (64 + sqrt(longest)) of the largest value around.
-      double scale = 1;
-      for (double x : known[id].real)
-        scale = std::max(scale, std::fabs(x));
-      double tolerance = 1.2e-7 * (64 + 4 * std::sqrt(double(longest))) * scale;
-      for (size_t k = 0; k < got.real.size(); ++k) {
-        if (std::isnan(known[id].real[k]) && std::isnan(got.real[k]))
-          continue;
-        if (got.real[k] == known[id].real[k]) // infinities
-          continue;
-        if (std::fabs(got.real[k] - known[id].real[k]) > tolerance) {
-          std::string text;
-          llvm::raw_string_ostream(text) << op;
-          FAIL() << "result " << i << " element " << k << ": " << got.real[k] << ", expected "
-                 << known[id].real[k] << " within " << tolerance << "\n"
-                 << text;
-        }
-      }
-      for (size_t k = 0; k < got.integer.size(); ++k)
-        ASSERT_EQ(got.integer[k], known[id].integer[k]);
-    }
+    checkKernel(kernel, compiled, graph, known, {});
+    checkKernel(kernel, compiled, graph, known, somePlaces(compiled.infoOf(kernel), random));
   }
 }
 

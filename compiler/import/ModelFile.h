@@ -21,6 +21,8 @@ public:
   const std::string &path() const { return filePath; }
   const onnx::ModelProto &model() const { return *proto; }
   const onnx::GraphProto &graph() const { return proto->graph(); }
+  /// Copies of this file share it.
+  onnx::ModelProto &mutableModel() { return *proto; }
 
   /// The version of the default operator set.
   int64_t opset() const;

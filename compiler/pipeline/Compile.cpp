@@ -1,6 +1,7 @@
 #include "compiler/pipeline/Compile.h"
 
 #include "compiler/compose/Compose.h"
+#include "compiler/import/ParameterNames.h"
 #include "compiler/pipeline/Weights.h"
 #include "compiler/planwriter/Lowering.h"
 #include "compiler/planwriter/PlanWriter.h"
@@ -63,6 +64,8 @@ Result<CompileReport> compile(const CompileOptions &options) {
     if (recipe.trained().weightsAreFile()) // relative to here, not to the recipe
       recipe.trained().weights = std::filesystem::absolute(options.weights).string();
   }
+  if (!options.parameters.empty())
+    recipe.trained().parameters = std::filesystem::absolute(options.parameters).string();
   std::vector<std::string> paths;
   for (const ModelRecipe &model : recipe.models)
     paths.push_back(model.onnx.empty() ? "" : recipe.pathOf(model.onnx));
@@ -73,14 +76,19 @@ Result<CompileReport> compile(const CompileOptions &options) {
     return Status::usage("no model is given", "diffc MODEL.onnx --recipe RECIPE.yaml");
   DIFFRUN_ASSIGN(CpuTarget target, parseCpuTarget(options.target));
   std::vector<ModelFile> files;
-  for (const std::string &path : paths) {
+  for (const auto &[path, model] : llvm::zip_equal(paths, recipe.models)) {
     DIFFRUN_ASSIGN(ModelFile file, ModelFile::open(path));
+    std::string own = model.parameters.empty() ? "" : recipe.pathOf(model.parameters);
+    DIFFRUN_ASSIGN(auto lines, nameParameters(file, own));
+    for (const std::string &line : lines)
+      report.decisions.push_back(path + ": " + line);
     files.push_back(std::move(file));
   }
 
   MLIRContext context(MLIRContext::Threading::DISABLED);
   DIFFRUN_ASSIGN(Composed composed, compose(context, files, recipe));
-  report.decisions = composed.decisions;
+  report.decisions.insert(report.decisions.end(), composed.decisions.begin(),
+                          composed.decisions.end());
   if (options.stopAfter == "compose") {
     report.ir = printed(*composed.program);
     return report;

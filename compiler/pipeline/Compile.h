@@ -15,6 +15,7 @@ struct CompileOptions {
   std::string output;         ///< NAME.plan; empty: the model's name with .plan
   std::string target = "cpu"; ///< cpu[:LEVEL]
   std::string weights;        ///< overrides the recipe's; empty: the recipe's
+  std::string parameters;     ///< the same
   std::string stopAfter;      ///< "compose", "fuse", "plan": print that phase's IR and stop
   bool fuse = true;
   int64_t plantFault = -1; ///< for tests: lowerToPlan()

@@ -126,6 +126,7 @@ Status readModels(YamlReader &in, Recipe &recipe) {
   ModelRecipe only;
   in.get("model", only.onnx);
   in.get("weights", only.weights);
+  in.get("parameters", only.parameters);
   in.getMap("inputs", [&](YamlReader &inner) { return readInputs(inner, only.inputs); });
   in.getMap("models", [&](YamlReader &inner) {
     return inner.forEachMap([&](const std::string &name, YamlReader &entry) {
@@ -133,6 +134,7 @@ Status readModels(YamlReader &in, Recipe &recipe) {
       model.name = name;
       entry.get("onnx", model.onnx);
       entry.get("weights", model.weights);
+      entry.get("parameters", model.parameters);
       entry.getMap("inputs", [&](YamlReader &roles) { return readInputs(roles, model.inputs); });
       if (model.onnx.empty())
         return Status::invalid(entry.path() + " needs onnx, the model's file");
@@ -150,9 +152,10 @@ Status readModels(YamlReader &in, Recipe &recipe) {
     recipe.models.push_back(only);
     return {};
   }
-  if (!only.onnx.empty() || only.weights != "model" || !only.inputs.empty())
-    return Status::invalid(recipe.path + ": model, weights and inputs at the top are of a recipe "
-                                         "with one model",
+  if (!only.onnx.empty() || only.weights != "model" || !only.parameters.empty() ||
+      !only.inputs.empty())
+    return Status::invalid(recipe.path + ": model, weights, parameters and inputs at the top are "
+                                         "of a recipe with one model",
                            "give them within models:");
   std::vector<std::string> names = modelNames(recipe);
   if (train.empty() && names.size() == 1)

@@ -47,6 +47,7 @@ struct ModelRecipe {
   std::string name = "model";                ///< in symbols: @name::@parameter
   std::string onnx;                          ///< relative to the recipe; empty: the command line's
   std::string weights = "model";             ///< model | init | FILE.safetensors
+  std::string parameters;                    ///< nameParameters(); relative to the recipe
   std::map<std::string, std::string> inputs; ///< graph input -> role, or its own name for data
 
   /// Whether `weights` names a file (relative to the recipe).

@@ -1,5 +1,6 @@
 // diffc: the compiler's command line.
 #include "compiler/import/Importer.h"
+#include "compiler/import/ParameterNames.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/planwriter/Translation.h"
 #include "compiler/report/Report.h"
@@ -20,7 +21,7 @@ using diffrun::Status;
 namespace {
 
 /// What a model is: inputs, parameters by module, operators, work.
-void printSummary(mlir::ModuleOp module) {
+void printSummary(mlir::ModuleOp module, const std::vector<std::string> &decisions) {
   auto model = *module.getOps<train::ModelOp>().begin();
   auto graph = *model.getOps<train::GraphOp>().begin();
   auto typeText = [](mlir::Type type) {
@@ -46,6 +47,8 @@ void printSummary(mlir::ModuleOp module) {
     ++entry.first, entry.second += count, total += count;
   }
   fmt::print("parameters: {} elements\n", total);
+  for (const std::string &decision : decisions)
+    fmt::print("  {}\n", decision);
   for (auto &[name, entry] : modules)
     fmt::print("  {:<40} {} tensors, {} elements\n", name.empty() ? "(top)" : name, entry.first,
                entry.second);
@@ -62,7 +65,8 @@ void printSummary(mlir::ModuleOp module) {
     fmt::print("  {:<32} {}\n", name, count);
 }
 
-Status runImport(const std::string &path, const std::vector<std::string> &dims, bool emitIr) {
+Status runImport(const std::string &path, const std::vector<std::string> &dims,
+                 const std::string &parameters, bool emitIr) {
   ImportOptions options;
   for (const std::string &dim : dims) {
     size_t equals = dim.find('=');
@@ -73,12 +77,13 @@ Status runImport(const std::string &path, const std::vector<std::string> &dims, 
     options.dimensions[dim.substr(0, equals)] = value;
   }
   DIFFRUN_ASSIGN(ModelFile file, ModelFile::open(path));
+  DIFFRUN_ASSIGN(std::vector<std::string> decisions, nameParameters(file, parameters));
   mlir::MLIRContext context;
   DIFFRUN_ASSIGN(auto module, importModel(context, file, options));
   if (emitIr)
     module->print(llvm::outs(), mlir::OpPrintingFlags().elideLargeElementsAttrs());
   else
-    printSummary(*module);
+    printSummary(*module, decisions);
   return {};
 }
 
@@ -101,6 +106,8 @@ void addCompileOptions(CLI::App &app, CompileOptions &options) {
   app.add_option("--target", options.target, "cpu[:avx2|avx512|avx512bf16|amx]")
       ->capture_default_str();
   app.add_option("--weights", options.weights, "model | init | FILE.safetensors");
+  app.add_option("--parameters", options.parameters,
+                 "FILE.safetensors with the module's own parameters: their names and layouts");
   app.add_option("--stop-after", options.stopAfter,
                  "print the IR after a phase: compose, fuse, plan");
   app.add_flag("!--no-fuse", options.fuse, "one kernel per operator");
@@ -134,9 +141,12 @@ int main(int argc, char **argv) {
   CLI::App *import = app.add_subcommand("import", "Print what a model is");
   std::string path;
   std::vector<std::string> dims;
+  std::string parameters;
   bool emitIr = false;
   import->add_option("model", path, "the ONNX file")->required();
   import->add_option("--dim", dims, "bind a symbolic dimension: NAME=N");
+  import->add_option("--parameters", parameters,
+                     "FILE.safetensors with the module's own parameters");
   import->add_flag("--emit-ir", emitIr, "print the imported IR instead");
   CLI::App *inspect = app.add_subcommand("inspect", "Print what a plan does");
   std::string plan;
@@ -155,7 +165,7 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  Status status = import->parsed()    ? runImport(path, dims, emitIr)
+  Status status = import->parsed()    ? runImport(path, dims, parameters, emitIr)
                   : inspect->parsed() ? runInspect(plan, reporting, planIr)
                                       : runCompile(options);
   diffrun::report("diffc", status);

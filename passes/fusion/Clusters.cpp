@@ -44,9 +44,14 @@ bool isLoopNest(Operation *op) {
 }
 
 Clustering::Clustering(Block &block, bool fuse) {
-  for (Operation &op : block)
+  for (Operation &op : block) {
+    nodes.push_back({&op});
+    nodeOf[&op] = nodes.size() - 1;
+    positions.push_back(order.size());
+    order.push_back(nodes.size() - 1);
     if (!staysOutside(&op) && !(fuse && isReadThrough(&op)))
       place(&op, fuse);
+  }
 }
 
 void Clustering::place(Operation *op, bool fuse) {
@@ -68,11 +73,14 @@ void Clustering::place(Operation *op, bool fuse) {
         reasons += (reasons.empty() ? "" : "; ") + reason;
         continue;
       }
-      if (makesCycle(*cluster, op)) {
+      SmallVector<size_t> between;
+      if (!needsBetween(nodeOf.at(cluster->ops.front()), op, between)) {
         reasons += std::string(reasons.empty() ? "" : "; ") +
                    "another operator between them would depend on the kernel it feeds";
         continue;
       }
+      moveUp(between, nodeOf.at(cluster->ops.front()));
+      merge(op, nodeOf.at(cluster->ops.front()));
       join(*cluster, op);
       return;
     }
@@ -157,41 +165,55 @@ bool Clustering::fits(const Cluster &cluster, Operation *op, std::string &reason
   return false;
 }
 
-bool Clustering::makesCycle(const Cluster &cluster, Operation *op) const {
-  // Is there a path from the cluster to op through an operator outside it?
-  // Walk back from op's other operands, not before the cluster's first one.
-  Operation *first = cluster.ops.front();
-  SmallVector<Operation *> stack;
-  DenseSet<Operation *> seen;
-  auto push = [&](Value operand) {
-    Operation *producer = operand.getDefiningOp();
-    if (!producer || producer->getBlock() != op->getBlock() || producer->isBeforeInBlock(first) ||
-        !seen.insert(producer).second)
-      return;
-    stack.push_back(producer);
-  };
-  auto pushOperands = [&](Operation *at) {
-    for (Value operand : at->getOperands())
-      push(operand);
-  };
-  for (Value operand : op->getOperands())
-    if (Operation *producer = operand.getDefiningOp();
-        producer && clusterOf.lookup(producer) != &cluster)
-      push(operand);
-  while (!stack.empty()) {
-    Operation *at = stack.pop_back_val();
-    Cluster *its = clusterOf.lookup(at);
-    if (its == &cluster)
-      return true;
-    if (!its) {
-      pushOperands(at);
-      continue;
+// Nodes stand in an order in which each comes after what it needs, so only those
+// behind `target` can depend on it.
+bool Clustering::needsBetween(size_t target, Operation *op,
+                              SmallVectorImpl<size_t> &between) const {
+  DenseSet<size_t> seen;
+  SmallVector<size_t> stack;
+  auto pushOperands = [&](Operation *at, bool first) {
+    for (Value operand : at->getOperands()) {
+      auto producer = nodeOf.find(operand.getDefiningOp());
+      if (producer == nodeOf.end() || positions[producer->second] < positions[target] ||
+          (first && producer->second == target))
+        continue;
+      if (seen.insert(producer->second).second)
+        stack.push_back(producer->second);
     }
-    // A cluster is one operation: what any of its members needs, it needs.
-    for (Operation *member : its->ops)
-      pushOperands(member);
+  };
+  pushOperands(op, /*first=*/true);
+  while (!stack.empty()) {
+    size_t at = stack.pop_back_val();
+    if (at == target)
+      return false;
+    between.push_back(at);
+    for (Operation *member : nodes[at])
+      pushOperands(member, /*first=*/false);
   }
-  return false;
+  return true;
+}
+
+// What `between` needs is in it or stands before `target`; so it can move there.
+void Clustering::moveUp(ArrayRef<size_t> between, size_t target) {
+  if (between.empty())
+    return;
+  size_t begin = positions[target], end = begin;
+  DenseSet<size_t> moved(between.begin(), between.end());
+  for (size_t node : between)
+    end = std::max(end, positions[node] + 1);
+  std::stable_partition(order.begin() + begin, order.begin() + end,
+                        [&](size_t node) { return moved.contains(node); });
+  for (size_t at = begin; at < end; ++at)
+    positions[order[at]] = at;
+}
+
+// The newest node, which nothing needs yet, becomes part of another.
+void Clustering::merge(Operation *op, size_t target) {
+  nodes[target].push_back(op);
+  nodeOf[op] = target;
+  nodes.pop_back();
+  positions.pop_back();
+  order.pop_back();
 }
 
 } // namespace diffc

@@ -28,11 +28,24 @@ public:
 private:
   void place(mlir::Operation *op, bool fuse);
   bool fits(const Cluster &cluster, mlir::Operation *op, std::string &reason) const;
-  bool makesCycle(const Cluster &cluster, mlir::Operation *op) const;
+  /// Collects the nodes behind `target` that `op` needs and that `target` is not
+  /// one of; false where `target` is needed on the way: op cannot join it.
+  bool needsBetween(size_t target, mlir::Operation *op,
+                    llvm::SmallVectorImpl<size_t> &between) const;
+  /// Puts those nodes in front of `target`.
+  void moveUp(llvm::ArrayRef<size_t> between, size_t target);
+  void merge(mlir::Operation *op, size_t target);
   void join(Cluster &cluster, mlir::Operation *op);
 
   llvm::SmallVector<std::unique_ptr<Cluster>> all;
   llvm::DenseMap<mlir::Operation *, Cluster *> clusterOf;
+
+  // Every operator of the block so far, one node per cluster: the future
+  // operations, in an order in which each comes after what it needs.
+  std::vector<llvm::SmallVector<mlir::Operation *>> nodes;
+  llvm::DenseMap<mlir::Operation *, size_t> nodeOf;
+  std::vector<size_t> order;     ///< nodes
+  std::vector<size_t> positions; ///< of nodes in `order`
 };
 
 /// True for an operator that stays outside kernels: views, constants, reads,

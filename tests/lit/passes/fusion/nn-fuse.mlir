@@ -329,3 +329,21 @@ train.model @model attributes {source = "model.onnx"} {
     train.return %0 : tensor<2xf32>
   }
 }
+
+// Each of two kernels would need the other: %p and %m are one, so %c and %o, which
+// reads a view of %p, are not.
+
+// CHECK-LABEL: func.func @kernels_that_need_each_other
+// CHECK-NEXT:    %[[C:.+]] = nn.kernel "exp" (%{{.+}} = %{{.+}}) : (tensor<2x2xf32>)
+// CHECK:         nn.kernel "exp+add" {{.+}} (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+// CHECK:         nn.kernel "add"
+// CHECK-SAME:    another operator between them would depend on the kernel it feeds
+func.func @kernels_that_need_each_other(%x: tensor<4xf32>, %y: tensor<2x2xf32>) -> (tensor<4xf32>, tensor<2x2xf32>) {
+  %p = nn.exp %x : tensor<4xf32>
+  %v = nn.reshape %p {shape = array<i64: 2, 2>} : tensor<4xf32> -> tensor<2x2xf32>
+  %c = nn.exp %y : tensor<2x2xf32>
+  %w = nn.reshape %c {shape = array<i64: 4>} : tensor<2x2xf32> -> tensor<4xf32>
+  %m = nn.add %p, %w : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %o = nn.add %c, %v : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
+  return %m, %o : tensor<4xf32>, tensor<2x2xf32>
+}

@@ -92,6 +92,9 @@ const HandlerTable &handlers() {
     addPadHandlers(all);
     addResizeHandlers(all);
     addPoolHandlers(all);
+    addBlockHandlers(all);
+    addSampleHandlers(all);
+    addChannelNormHandlers(all);
     addConstantHandlers(all);
     return all;
   }();

@@ -104,6 +104,9 @@ void addNormHandlers(HandlerTable &table);
 void addPadHandlers(HandlerTable &table);
 void addResizeHandlers(HandlerTable &table);
 void addPoolHandlers(HandlerTable &table);
+void addBlockHandlers(HandlerTable &table);
+void addSampleHandlers(HandlerTable &table);
+void addChannelNormHandlers(HandlerTable &table);
 void addConstantHandlers(HandlerTable &table);
 
 /// The MLIR type of an ONNX element type; null where diffc has none.

@@ -6,6 +6,7 @@
 #include "passes/autodiff/Gradient.h"
 #include "passes/fusion/Passes.h"
 #include "runtime/execute/Program.h"
+#include "runtime/verify/Verify.h"
 
 #include <mlir/Pass/PassManager.h>
 #include <mlir/Transforms/Passes.h>
@@ -152,6 +153,10 @@ public:
       diffrun::evaluate::toBytes(arguments[i], bytes.data());
       feed[role] = bytes.data();
     }
+    // One by one first, which names the operation that is wrong.
+    diffrun::VerifyOptions each;
+    each.entry = "run";
+    DIFFRUN_RETURN_IF_ERROR(diffrun::verifyEntry(*program, feed, each).status());
     DIFFRUN_RETURN_IF_ERROR(program->run("run", feed));
     std::vector<Tensor> all;
     for (size_t i = 0; i < types.size(); ++i)

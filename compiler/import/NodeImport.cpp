@@ -95,6 +95,7 @@ const HandlerTable &handlers() {
     addBlockHandlers(all);
     addSampleHandlers(all);
     addChannelNormHandlers(all);
+    addRegionHandlers(all);
     addConstantHandlers(all);
     return all;
   }();

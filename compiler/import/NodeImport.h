@@ -107,6 +107,7 @@ void addPoolHandlers(HandlerTable &table);
 void addBlockHandlers(HandlerTable &table);
 void addSampleHandlers(HandlerTable &table);
 void addChannelNormHandlers(HandlerTable &table);
+void addRegionHandlers(HandlerTable &table);
 void addConstantHandlers(HandlerTable &table);
 
 /// The MLIR type of an ONNX element type; null where diffc has none.

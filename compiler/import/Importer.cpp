@@ -321,16 +321,14 @@ private:
         return in.fail("input " + std::to_string(i) + " is missing");
     DIFFRUN_ASSIGN(auto results, handler.handle(in));
     foldNew(before, results);
-    int count = 0;
-    for (const std::string &output : node.output()) {
-      if (output.empty())
+    for (size_t i = 0; i < static_cast<size_t>(node.output_size()); ++i) {
+      const std::string &output = node.output(static_cast<int>(i));
+      if (output.empty()) // not wanted; those behind it keep their places
         continue;
-      if (count >= static_cast<int>(results.size())) {
-        if (isRead(output))
-          return in.fail("output \"" + output + "\" is not supported");
-        continue;
-      }
-      values[output] = results[count++];
+      if (i < results.size())
+        values[output] = results[i];
+      else if (isRead(output))
+        return in.fail("output \"" + output + "\" is not supported");
     }
     return {};
   }

@@ -29,6 +29,54 @@ struct SplitColumnSum final : OpRewritePattern<nn::ReduceSumOp> {
   }
 };
 
+/// A library operator of another float type  ==>  casts around one of f32, the
+/// type that the library computes all of them in
+struct LibraryInF32 final : OpInterfaceRewritePattern<nn::LibraryOpInterface> {
+  using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
+
+  LogicalResult matchAndRewrite(nn::LibraryOpInterface op,
+                                PatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    Type f32 = rewriter.getF32Type();
+    if (type.getElementType() == f32 || !isa<FloatType>(type.getElementType()))
+      return rewriter.notifyMatchFailure(op, "it is f32 already");
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(rewriter.create<nn::CastOp>(op->getLoc(), operand, f32));
+    Operation *wide = rewriter.clone(*op.getOperation());
+    rewriter.modifyOpInPlace(wide, [&] {
+      wide->setOperands(operands);
+      wide->getResult(0).setType(type.clone(f32));
+    });
+    rewriter.replaceOpWithNewOp<nn::CastOp>(op, wide->getResult(0), type.getElementType());
+    return success();
+  }
+};
+
+/// An operator whose results have no elements  ==>  constants without any: there
+/// is nothing to compute, and no loop nest over it
+struct NothingToCompute final : RewritePattern {
+  explicit NothingToCompute(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/10, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    auto isEmpty = [](Type type) {
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      return tensor && tensor.hasStaticShape() && tensor.getNumElements() == 0;
+    };
+    if (!isa<nn::NnDialect>(op->getDialect()) || isa<nn::ConstantOp>(op) || !isPure(op) ||
+        op->getNumResults() == 0 || !llvm::all_of(op->getResultTypes(), isEmpty))
+      return rewriter.notifyMatchFailure(op, "computes something");
+    SmallVector<Value> constants;
+    for (Type type : op->getResultTypes())
+      constants.push_back(rewriter.create<nn::ConstantOp>(
+          op->getLoc(),
+          DenseElementsAttr::get(cast<RankedTensorType>(type), ArrayRef<Attribute>())));
+    rewriter.replaceOp(op, constants);
+    return success();
+  }
+};
+
 struct DecomposeOps final : impl::DecomposeOpsBase<DecomposeOps> {
   void runOnOperation() override {
     for (bool changed = true; changed;) {
@@ -44,7 +92,7 @@ struct DecomposeOps final : impl::DecomposeOpsBase<DecomposeOps> {
       }
     }
     RewritePatternSet patterns(&getContext());
-    patterns.add<SplitColumnSum>(&getContext());
+    patterns.add<SplitColumnSum, LibraryInF32, NothingToCompute>(&getContext());
     if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

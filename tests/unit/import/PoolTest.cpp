@@ -182,6 +182,14 @@ TEST(MaxPool, PlacesByColumnsAndOfTheLowest) {
   EXPECT_EQ(both->at(1).integer, (Ints{0, 4, 3, 5, 6, 8, 6, 8}));
 }
 
+TEST(MaxPool, PlacesAlone) {
+  OnnxBuilder b(12);
+  b.input("x", {"1", "1", "4"});
+  OnnxBuilder::attribute(b.node("MaxPool", {"x"}, {"", "places"}), "kernel_shape", Ints{2});
+  OnnxBuilder::attribute(b.node("Cast", {"places"}), "to", int64_t{onnx::TensorProto::FLOAT});
+  expectValues(b.run({{"x", {5, 6, 9, 8}}}), {1, 1, 3}, {1, 2, 2});
+}
+
 TEST(AveragePool, EveryGeometry) {
   for (const Case &c : kCases)
     for (bool withPadding : {false, true}) {

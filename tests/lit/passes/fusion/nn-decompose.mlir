@@ -131,3 +131,27 @@ func.func @simple(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = nn.silu %x : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// The library computes in f32, whatever the operands are.
+
+// CHECK-LABEL: func.func @half_product
+// CHECK-DAG:     %[[A:.+]] = nn.cast %arg0 {to = f32}
+// CHECK-DAG:     %[[B:.+]] = nn.cast %arg1 {to = f32}
+// CHECK:         %[[C:.+]] = nn.matmul %[[A]], %[[B]] {transpose_b = true} : tensor<2x3xf32>, tensor<4x3xf32> -> tensor<2x4xf32>
+// CHECK:         %[[D:.+]] = nn.cast %[[C]] {to = f16}
+// CHECK:         return %[[D]]
+func.func @half_product(%x: tensor<2x3xf16>, %w: tensor<4x3xf16>) -> tensor<2x4xf16> {
+  %0 = nn.matmul %x, %w {transpose_b = true} : tensor<2x3xf16>, tensor<4x3xf16> -> tensor<2x4xf16>
+  return %0 : tensor<2x4xf16>
+}
+
+// What has no elements is not computed.
+
+// CHECK-LABEL: func.func @nothing
+// CHECK-NEXT:    %[[NONE:.+]] = nn.constant dense<> : tensor<2x0xf32>
+// CHECK-NEXT:    return %[[NONE]]
+func.func @nothing(%x: tensor<2x3xf32>) -> tensor<2x0xf32> {
+  %0 = nn.slice %x {sizes = array<i64: 2, 0>, starts = array<i64: 0, 3>, strides = array<i64: 1, 1>} : tensor<2x3xf32> -> tensor<2x0xf32>
+  %1 = nn.exp %0 : tensor<2x0xf32>
+  return %1 : tensor<2x0xf32>
+}

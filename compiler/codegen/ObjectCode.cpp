@@ -171,6 +171,8 @@ Result<std::string> compileToSharedObject(ModuleOp module, const CpuTarget &targ
     return Status::internal("LLVM has no x86 target: " + error);
   for (const std::string &feature : target.features)
     features += (features.empty() ? "+" : ",+") + feature;
+  if (llvm::is_contained(target.features, "avx512f"))
+    features += ",+evex512"; // LLVM's own name for vectors of 512 bits
   std::unique_ptr<llvm::TargetMachine> machine(backend->createTargetMachine(
       triple, "x86-64-v3", features, llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt,
       llvm::CodeGenOptLevel::Default));

@@ -24,6 +24,12 @@ namespace {
 
 bool isReal(Value value) { return isa<FloatType>(nn::tensorType(value).getElementType()); }
 
+/// Whether the element types of all floats are such.
+bool allOf(const std::vector<Tensor> &tensors, bool (*such)(diffrun::DType)) {
+  return llvm::all_of(
+      tensors, [&](const Tensor &tensor) { return !tensor.isReal() || such(tensor.type.dtype); });
+}
+
 /// A model whose graph also returns the loss and its gradients.
 class Differentiated {
 public:
@@ -45,11 +51,10 @@ public:
       Values factors = weights ? *weights : randomValues(type.getNumElements(), 77);
       if (static_cast<int64_t>(factors.size()) != type.getNumElements())
         return Status::internal("the weights do not fit the output");
-      SmallVector<APFloat> elements;
+      SmallVector<Attribute> elements;
       for (double factor : factors)
-        elements.emplace_back(static_cast<float>(factor));
-      Value table = b.create<nn::ConstantOp>(
-          end->getLoc(), DenseElementsAttr::get(type, ArrayRef<APFloat>(elements)));
+        elements.push_back(b.getFloatAttr(type.getElementType(), static_cast<float>(factor)));
+      Value table = b.create<nn::ConstantOp>(end->getLoc(), DenseElementsAttr::get(type, elements));
       Value product = b.create<nn::MulOp>(end->getLoc(), output, table);
       auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
       Value sum = b.create<nn::ReduceSumOp>(end->getLoc(), product, axes, false);
@@ -153,10 +158,13 @@ public:
       diffrun::evaluate::toBytes(arguments[i], bytes.data());
       feed[role] = bytes.data();
     }
-    // One by one first, which names the operation that is wrong.
-    diffrun::VerifyOptions each;
-    each.entry = "run";
-    DIFFRUN_RETURN_IF_ERROR(diffrun::verifyEntry(*program, feed, each).status());
+    // One by one first, which names the operation that is wrong; its tolerances are
+    // those of f32.
+    if (allOf(arguments, [](diffrun::DType dtype) { return dtype == diffrun::DType::kF32; })) {
+      diffrun::VerifyOptions each;
+      each.entry = "run";
+      DIFFRUN_RETURN_IF_ERROR(diffrun::verifyEntry(*program, feed, each).status());
+    }
     DIFFRUN_RETURN_IF_ERROR(program->run("run", feed));
     std::vector<Tensor> all;
     for (size_t i = 0; i < types.size(); ++i)
@@ -201,7 +209,8 @@ void checkSlopes(Differentiated &model, const std::vector<Tensor> &at,
   }
 }
 
-void checkCompiled(const std::vector<Tensor> &right, const std::vector<Tensor> &compiled) {
+void checkCompiled(const std::vector<Tensor> &right, const std::vector<Tensor> &compiled,
+                   double tolerance) {
   ASSERT_EQ(right.size(), compiled.size());
   for (size_t k = 0; k < right.size(); ++k) {
     ASSERT_EQ(right[k].type, compiled[k].type);
@@ -211,7 +220,7 @@ void checkCompiled(const std::vector<Tensor> &right, const std::vector<Tensor> &
       largest = std::max(largest, std::fabs(value));
     for (size_t i = 0; i < right[k].real.size(); ++i) {
       EXPECT_TRUE(std::isfinite(right[k].real[i])) << "result " << k << "[" << i << "]";
-      EXPECT_NEAR(right[k].real[i], compiled[k].real[i], 2e-5 * largest)
+      EXPECT_NEAR(right[k].real[i], compiled[k].real[i], tolerance * largest)
           << "result " << k << "[" << i << "]";
     }
   }
@@ -220,7 +229,7 @@ void checkCompiled(const std::vector<Tensor> &right, const std::vector<Tensor> &
 } // namespace
 
 void checkOperator(const OnnxBuilder &builder, const std::map<std::string, Values> &feeds,
-                   const ImportOptions &options) {
+                   const ImportOptions &options, double tolerance) {
   Differentiated model;
   Status imported = model.import(builder, options, std::nullopt);
   ASSERT_TRUE(imported.ok()) << imported.message();
@@ -228,10 +237,12 @@ void checkOperator(const OnnxBuilder &builder, const std::map<std::string, Value
   ASSERT_TRUE(at.ok()) << at.status().message();
   auto results = model.evaluate(*at);
   ASSERT_TRUE(results.ok()) << results.status().message();
-  checkSlopes(model, *at, *results);
+  // A cast from a narrow type rounds steps away.
+  if (allOf(*at, [](diffrun::DType dtype) { return diffrun::byteSize(dtype) >= 4; }))
+    checkSlopes(model, *at, *results);
   auto compiled = model.runCompiled(*at);
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
-  checkCompiled(*results, *compiled);
+  checkCompiled(*results, *compiled, tolerance);
 }
 
 Result<Values> gradientOf(const OnnxBuilder &builder, const std::string &name,

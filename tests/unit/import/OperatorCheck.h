@@ -7,11 +7,12 @@ namespace diffc::test {
 
 /// Imports the model and checks, on the feeds,
 /// - the gradient of a weighted sum of its float outputs for each float input and
-///   parameter, against central differences in double precision, and
-/// - the compiled plan of outputs and gradients (f32) against the evaluator.
+///   parameter, against central differences in double precision (f32 and f64), and
+/// - the compiled plan of outputs and gradients against the evaluator: each of its
+///   operations, and the results within `tolerance` of their largest number.
 /// Every number must be finite. Feeds stand away from kinks.
 void checkOperator(const OnnxBuilder &model, const std::map<std::string, Values> &feeds,
-                   const ImportOptions &options = {});
+                   const ImportOptions &options = {}, double tolerance = 2e-5);
 
 /// The gradient of sum(weights * y) for one input or parameter, by the evaluator;
 /// `weights` are those of the first output.

@@ -113,11 +113,41 @@ Outcome localResponse(NodeImport &in) {
   return in.build<MulOp>(x, make<PowOp>(in, base, number(-beta)));
 }
 
+/// (x - mean) / (sqrt(variance) + 1e-9) over axes. Equal elements give 0, and no
+/// gradient: the root has none there.
+Outcome meanVariance(NodeImport &in) {
+  int64_t rank = in.type(0).getRank();
+  if (!isa<FloatType>(in.type(0).getElementType()))
+    return in.fail("normalises floats only");
+  SmallVector<int64_t> given = in.has("axes") ? in.integers("axes") : SmallVector<int64_t>{0, 2, 3};
+  SmallVector<int64_t> axes;
+  for (int64_t axis : given) {
+    auto at = NodeImport::wrapAxis(axis, rank);
+    if (!at || llvm::is_contained(axes, *at))
+      return in.fail("axis " + std::to_string(axis) +
+                     (at ? " is given twice" : " is out of range"));
+    if (in.type(0).getDimSize(*at) == 0)
+      return in.fail("dimension " + std::to_string(*at) + " is empty");
+    axes.push_back(*at);
+  }
+  llvm::sort(axes);
+  auto number = [&](double value) {
+    return scalar(in.builder, in.loc, value, in.type(0).getElementType());
+  };
+  Value x = in.operand(0);
+  Value distance = make<SubOp>(in, x, make<ReduceMeanOp>(in, x, axes, true));
+  Value variance = make<ReduceMeanOp>(in, make<MulOp>(in, distance, distance), axes, true);
+  Value equal = make<EqualOp>(in, variance, number(0));
+  Value root = make<SqrtOp>(in, make<SelectOp>(in, equal, number(1), variance));
+  return in.build<DivOp>(distance, make<AddOp>(in, root, number(1e-9)));
+}
+
 } // namespace
 
 void addChannelNormHandlers(HandlerTable &t) {
   t["BatchNormalization"] = {batchNorm, 1, 5};
   t["LRN"] = {localResponse};
+  t["MeanVarianceNormalization"] = {meanVariance, 9};
 }
 
 } // namespace diffc

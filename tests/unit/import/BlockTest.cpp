@@ -163,5 +163,23 @@ TEST(LocalResponse, WindowsOfChannels) {
   expectError(model(0).run(x), {"LRN_1", "size is 0"});
 }
 
+TEST(MeanVariance, OverAxes) {
+  OnnxBuilder b(13);
+  b.input("x", {"2", "2", "2"});
+  OnnxBuilder::attribute(b.node("MeanVarianceNormalization", {"x"}), "axes", Ints{-1, 0});
+  std::map<std::string, Values> x{{"x", {1, 3, 10, 10, 5, 7, 10, 10}}};
+  double r = std::sqrt(5.0); // 1, 3, 5 and 7: mean 4, variance 5
+  expectValues(b.run(x), {2, 2, 2}, {-3 / r, -1 / r, 0, 0, 1 / r, 3 / r, 0, 0});
+  auto dx = gradientOf(b, "x", x, {1, 2, 3, 4, 5, 6, 7, 8});
+  ASSERT_TRUE(dx.ok()) << dx.status().message();
+  for (double value : *dx)
+    EXPECT_TRUE(std::isfinite(value));
+  checkOperator(b, {{"x", {1, 3, 10, 11, 5, 7, 10, 14}}});
+  OnnxBuilder three(13);
+  three.input("x", {"2", "2", "2"});
+  three.node("MeanVarianceNormalization", {"x"});
+  expectError(three.run(x), {"MeanVarianceNormalization_1", "axis 3 is out of range"});
+}
+
 } // namespace
 } // namespace diffc::test

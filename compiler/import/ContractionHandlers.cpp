@@ -1,4 +1,4 @@
-// Import of matmul and attention.
+// Import of matrix products.
 #include "compiler/import/NodeImport.h"
 
 using namespace mlir;
@@ -46,25 +46,11 @@ Outcome gemm(NodeImport &in) {
   return in.build<AddOp>(y, scaled(in.operand(2), in.real("beta", 1)));
 }
 
-/// [B, H, T, d] operands; what a key-value cache or packed heads need is refused.
-Outcome attention(NodeImport &in) {
-  if (in.type(0).getRank() != 4 || in.node.output_size() > 1 || in.operand(4) || in.operand(5) ||
-      in.real("softcap", 0) != 0 || in.integer("qk_matmul_output_mode", 0) != 0)
-    return in.fail("supported: [batch, heads, tokens, head size] operands without cache, softcap "
-                   "or further outputs");
-  if (in.operand(3) && !isa<FloatType>(in.type(3).getElementType()))
-    return in.fail("a boolean mask is not supported", "pass an additive mask");
-  double scale = in.real("scale", 1.0 / std::sqrt(static_cast<double>(in.type(0).getDimSize(3))));
-  return in.build<AttentionOp>(in.operand(0), in.operand(1), in.operand(2), in.operand(3),
-                               APFloat(scale), in.integer("is_causal", 0) != 0);
-}
-
 } // namespace
 
 void addContractionHandlers(HandlerTable &t) {
   t["MatMul"] = {matmul, 1, 2};
   t["Gemm"] = {gemm, 7, 2};
-  t["Attention"] = {attention, 23, 3};
 }
 
 } // namespace diffc

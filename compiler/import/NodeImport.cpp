@@ -87,6 +87,8 @@ const HandlerTable &handlers() {
     addElementwiseHandlers(all);
     addTensorHandlers(all);
     addContractionHandlers(all);
+    addAttentionHandlers(all);
+    addSequenceHandlers(all);
     addConvHandlers(all);
     addNormHandlers(all);
     addPadHandlers(all);

@@ -99,6 +99,8 @@ const HandlerTable &handlers();
 void addElementwiseHandlers(HandlerTable &table);
 void addTensorHandlers(HandlerTable &table);
 void addContractionHandlers(HandlerTable &table);
+void addAttentionHandlers(HandlerTable &table);
+void addSequenceHandlers(HandlerTable &table);
 void addConvHandlers(HandlerTable &table);
 void addNormHandlers(HandlerTable &table);
 void addPadHandlers(HandlerTable &table);

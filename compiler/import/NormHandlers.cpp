@@ -37,30 +37,84 @@ Outcome affine(NodeImport &in, Value y, Value scale, Value bias) {
   return NodeImport::Values{y};
 }
 
+/// The type that LayerNormalization and RMSNormalization normalise in: that of
+/// stash_type, unless the input's holds more.
+diffrun::Result<Type> stageOneType(NodeImport &in) {
+  Type own = in.type(0).getElementType();
+  Type stash =
+      elementType(*in.builder.getContext(),
+                  static_cast<int32_t>(in.integer("stash_type", onnx::TensorProto::FLOAT)));
+  if (!stash || !isa<FloatType>(stash))
+    return in.fail("stash_type is no float type");
+  return stash.getIntOrFloatBitWidth() > own.getIntOrFloatBitWidth() ? stash : own;
+}
+
+Value castTo(NodeImport &in, Value value, Type type) {
+  if (tensorType(value).getElementType() == type)
+    return value;
+  return in.builder.create<CastOp>(in.loc, value, type);
+}
+
+/// The mean of `x` and 1 / its standard deviation over `axes`, which stay as 1.
+std::pair<Value, Value> statistics(NodeImport &in, Value x, ArrayRef<int64_t> axes) {
+  OpBuilder &b = in.builder;
+  SmallVector<int64_t> one(tensorType(x).getShape());
+  for (int64_t axis : axes)
+    one[axis] = std::min<int64_t>(one[axis], 1);
+  // Differences to a value of the row are small where the mean is large.
+  SmallVector<int64_t> starts(one.size(), 0), strides(one.size(), 1);
+  Value first = b.create<SliceOp>(in.loc, x, starts, one, strides);
+  Value shifted = b.create<SubOp>(in.loc, x, first);
+  Value offset = b.create<ReduceMeanOp>(in.loc, shifted, axes, true);
+  Value centred = b.create<SubOp>(in.loc, shifted, offset);
+  Value variance =
+      b.create<ReduceMeanOp>(in.loc, b.create<MulOp>(in.loc, centred, centred), axes, true);
+  Value epsilon = scalar(b, in.loc, in.real("epsilon", 1e-5), tensorType(x).getElementType());
+  Value inverse = b.create<RsqrtOp>(in.loc, b.create<AddOp>(in.loc, variance, epsilon));
+  return {b.create<AddOp>(in.loc, first, offset), inverse};
+}
+
 Outcome layerNorm(NodeImport &in) {
-  auto axis = NodeImport::wrapAxis(in.integer("axis", -1), in.type(0).getRank());
+  int64_t rank = in.type(0).getRank();
+  auto axis = NodeImport::wrapAxis(in.integer("axis", -1), rank);
   if (!axis)
     return in.fail("axis is out of range");
+  DIFFRUN_ASSIGN(Type type, stageOneType(in));
   ArrayRef<int64_t> tail = in.type(0).getShape().drop_front(*axis);
   APFloat epsilon(in.real("epsilon", 1e-5));
-  Value scale = in.operand(1), bias = in.operand(2);
-  bool own = (!scale || in.type(1).getShape() == tail) && (!bias || in.type(2).getShape() == tail);
-  if (own)
-    return in.build<LayerNormOp>(in.operand(0), scale, bias, *axis, epsilon);
-  // A scale that broadcasts is no scale of the normalised dimensions.
-  DIFFRUN_ASSIGN(auto y, in.build<LayerNormOp>(in.operand(0), Value(), Value(), *axis, epsilon));
-  return affine(in, y[0], scale, bias);
+  Value x = castTo(in, in.operand(0), type), scale = in.operand(1), bias = in.operand(2);
+  bool own = x == in.operand(0) && (!scale || in.type(1).getShape() == tail) &&
+             (!bias || (scale && in.type(2).getShape() == tail));
+  NodeImport::Values results;
+  if (own) {
+    DIFFRUN_ASSIGN(results, in.build<LayerNormOp>(x, scale, bias, *axis, epsilon));
+  } else {
+    // A scale that broadcasts is no scale of the normalised dimensions.
+    DIFFRUN_ASSIGN(auto y, in.build<LayerNormOp>(x, Value(), Value(), *axis, epsilon));
+    DIFFRUN_ASSIGN(results, affine(in, castTo(in, y[0], in.type(0).getElementType()), scale, bias));
+  }
+  if (in.node.output_size() > 1) {
+    if (llvm::is_contained(tail, 0))
+      return in.fail("there is no mean over an empty dimension");
+    Type stash =
+        elementType(*in.builder.getContext(), static_cast<int32_t>(in.integer("stash_type", 1)));
+    auto [mean, inverse] = statistics(in, x, llvm::to_vector(llvm::seq<int64_t>(*axis, rank)));
+    results.append({castTo(in, mean, stash), castTo(in, inverse, stash)});
+  }
+  return results;
 }
 
 Outcome rmsNorm(NodeImport &in) {
   auto axis = NodeImport::wrapAxis(in.integer("axis", -1), in.type(0).getRank());
   if (!axis)
     return in.fail("axis is out of range");
+  DIFFRUN_ASSIGN(Type type, stageOneType(in));
   APFloat epsilon(in.real("epsilon", 1e-5));
-  if (in.type(1).getShape() == in.type(0).getShape().drop_front(*axis))
-    return in.build<RmsNormOp>(in.operand(0), in.operand(1), *axis, epsilon);
-  DIFFRUN_ASSIGN(auto y, in.build<RmsNormOp>(in.operand(0), Value(), *axis, epsilon));
-  return affine(in, y[0], in.operand(1), {});
+  Value x = castTo(in, in.operand(0), type);
+  if (x == in.operand(0) && in.type(1).getShape() == in.type(0).getShape().drop_front(*axis))
+    return in.build<RmsNormOp>(x, in.operand(1), *axis, epsilon);
+  DIFFRUN_ASSIGN(auto y, in.build<RmsNormOp>(x, Value(), *axis, epsilon));
+  return affine(in, castTo(in, y[0], in.type(0).getElementType()), in.operand(1), {});
 }
 
 /// Opset 18 scales per group, 21 per channel.

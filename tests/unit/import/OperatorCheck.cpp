@@ -3,6 +3,7 @@
 #include "compiler/compose/EntryBuilder.h"
 #include "compiler/planwriter/Lowering.h"
 #include "compiler/planwriter/Translation.h"
+#include "passes/attention/Passes.h"
 #include "passes/autodiff/Gradient.h"
 #include "passes/fusion/Passes.h"
 #include "runtime/execute/Program.h"
@@ -37,6 +38,10 @@ public:
                 const std::optional<Values> &weights) {
     DIFFRUN_ASSIGN(ModelFile file, ModelFile::open(builder.save()));
     DIFFRUN_ASSIGN(module, importModel(context, file, options));
+    PassManager pm(&context);
+    pm.addPass(createDecomposeAttention());
+    if (failed(pm.run(*module)))
+      return Status::internal("attention is left");
     auto model = *module->getOps<train::ModelOp>().begin();
     graph = *model.getOps<train::GraphOp>().begin();
     Operation *end = block().getTerminator();
@@ -255,6 +260,14 @@ Result<Values> gradientOf(const OnnxBuilder &builder, const std::string &name,
     if (model.nameOf(model.sources[k]) == name)
       return results[model.outputs + 1 + k].real;
   return Status::internal("no input " + name);
+}
+
+Result<std::vector<Tensor>> runCompiled(const OnnxBuilder &builder,
+                                        const std::map<std::string, Values> &feeds) {
+  Differentiated model;
+  DIFFRUN_RETURN_IF_ERROR(model.import(builder, {}, std::nullopt));
+  DIFFRUN_ASSIGN(auto at, model.argumentsFrom(feeds));
+  return model.runCompiled(at);
 }
 
 Values randomValues(int64_t count, uint32_t seed) {

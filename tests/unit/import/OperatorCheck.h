@@ -20,6 +20,11 @@ diffrun::Result<Values> gradientOf(const OnnxBuilder &model, const std::string &
                                    const std::map<std::string, Values> &feeds,
                                    const Values &weights);
 
+/// Outputs, loss and gradients of the compiled plan alone: for f32 kernels whose
+/// numbers are checked more closely than to the evaluator.
+diffrun::Result<std::vector<diffrun::evaluate::Tensor>>
+runCompiled(const OnnxBuilder &model, const std::map<std::string, Values> &feeds);
+
 /// `count` numbers of either sign, between 0.1 and 1.5 from 0 and all different.
 Values randomValues(int64_t count, uint32_t seed);
 

@@ -42,9 +42,12 @@ def RaiseNorm : Pass<"nn-raise-norm"> {
     Before: %c = x - mean(x) ; %y = %c / sqrt(mean(%c * %c) + eps) * scale + bias
     After:  %y = nn.layer_norm %x scale %scale bias %bias
 
-    The same without a mean to subtract: nn.rms_norm. The means are over the
-    dimensions from some axis to the last, the root divides or its inverse
-    multiplies, squares are products or powers, operands stand in any order.
+    The same without a mean to subtract: nn.rms_norm. The root divides or its
+    inverse multiplies, squares are products or powers, operands stand in any
+    order; the variance may be mean(x^2) - mean(x)^2, which is the same number
+    but for what it loses to rounding, and clamped at 0, below which it never is.
+    Means over other dimensions than the last (channels first) put a transpose
+    before the norm and one after it.
     Scale and bias are taken in if they run over exactly the normalised
     dimensions and nothing else reads the norm; another scale (one per row, one
     that makes the result larger) stays a multiplication.
@@ -53,10 +56,10 @@ def RaiseNorm : Pass<"nn-raise-norm"> {
     After:  nn.group_norm %x scale bias {groups = G}: what exporters write with
             InstanceNormalization, or with a chain over rows as above
 
-    Skips means over other axes than the last ones, a mean and a variance over
-    different axes (the mean stays, the rest is an RMS norm), a divisor other
-    than the number of elements (sample variance), an epsilon that is missing,
-    negative or no constant.
+    Skips a mean and a variance over different axes (the mean stays, the rest is
+    an RMS norm), a divisor other than the number of elements (sample variance),
+    an epsilon that is missing, negative, outside the root or no constant, a
+    variance clamped elsewhere than at 0.
     Run after canonicalization and CSE, since values are compared for identity;
     before autodiff: the operators' derivatives need no chain of intermediates,
     and their lowering keeps large means exact.
@@ -74,10 +77,14 @@ def RaiseAttention : Pass<"nn-raise-attention"> {
 
     The scale may stand on q, on k, on both, on the scores, as a factor or a
     divisor; there may be none. k may be transposed by a flag or an operation.
-    Operands of two or three dimensions get dimensions of 1 for batch and heads.
+    Operands of two or three dimensions get dimensions of 1 for batch and heads;
+    heads may be folded into the batch around the products. Several masks are
+    added up; a select of -inf in place of scores is a mask of -inf and 0.
     Skips a softmax over another axis than the keys', scores or weights that
     something else reads (they would be computed twice), a mask that is scaled
-    with the scores, and q, k, v whose leading dimensions broadcast.
+    with the scores, a select of any other number (a row that it hides whole
+    weighs all keys alike, which no addition does), masks on scores of two
+    shapes, and q, k, v whose leading dimensions broadcast.
     Run after canonicalization, before attention is rewritten for the target.
   }];
   let dependentDialects = ["::diffc::nn::NnDialect"];

@@ -7,6 +7,7 @@
 #include <mlir/Transforms/GreedyPatternRewriteDriver.h>
 
 #include <cmath>
+#include <limits>
 
 namespace diffc {
 #define GEN_PASS_DEF_RAISEATTENTION
@@ -41,35 +42,76 @@ Value exchangeLastTwo(OpBuilder &builder, Value value) {
   return nn::transpose(builder, value, permutation);
 }
 
-/// softmax(scale * q k^T + mask), the scores read by nothing else
-struct Scores {
-  nn::MatmulOp product;
-  Value mask;
-  double scale = 1;
+/// A reshape of the leading dimensions alone: the matrices stay what they are.
+bool keepsMatrices(nn::ReshapeOp reshape) {
+  auto from = nn::tensorType(reshape.getInput()).getShape();
+  auto to = nn::tensorType(reshape.getResult()).getShape();
+  return from.size() >= 2 && to.size() >= 2 && from.take_back(2) == to.take_back(2);
+}
+
+/// Added to the scores: `added`, or -inf where `condition` is `hidden`.
+struct Mask {
+  Value added, condition;
+  bool hidden = true;
 };
 
-std::optional<Scores> scoresOf(Value value) {
-  auto scaledProduct = [](Value value) -> std::optional<Scores> {
-    Scores scores;
-    scores.product = unscaled(value, scores.scale, true).getDefiningOp<nn::MatmulOp>();
-    if (!value.hasOneUse() || !scores.product || !scores.product->hasOneUse())
-      return std::nullopt;
-    return scores;
-  };
-  if (auto plain = scaledProduct(value))
-    return plain;
-  // A mask is added after scaling; one that is scaled too is left alone.
-  auto add = value.hasOneUse() ? value.getDefiningOp<nn::AddOp>() : nn::AddOp();
-  if (!add)
-    return std::nullopt;
-  for (auto [product, mask] :
-       {std::pair(add.getLhs(), add.getRhs()), std::pair(add.getRhs(), add.getLhs())})
-    if (auto scores = scaledProduct(product); scores && product.getType() == add.getType()) {
-      scores->mask = mask;
-      return scores;
+/// scale * q k^T + masks, read by nothing but a softmax. All masks broadcast to
+/// one shape, that of the scores.
+struct Scores {
+  nn::MatmulOp product;
+  SmallVector<Mask> masks;
+  RankedTensorType type;
+  double scale = 1;
+
+  /// Finds the product; `value`, and all on the way, must have one reader.
+  bool find(Value value) {
+    if (!value.hasOneUse())
+      return false;
+    if (auto reshape = value.getDefiningOp<nn::ReshapeOp>(); reshape && keepsMatrices(reshape))
+      return find(reshape.getInput());
+    // A mask is added after scaling; one that is scaled too is left alone.
+    if (auto add = value.getDefiningOp<nn::AddOp>())
+      return masked(add.getLhs(), {add.getRhs(), {}}, value) ||
+             masked(add.getRhs(), {add.getLhs(), {}}, value);
+    // Only -inf hides a key whatever its score: another number would be its score.
+    if (auto select = value.getDefiningOp<nn::SelectOp>())
+      return (isNever(select.getOnTrue()) &&
+              masked(select.getOnFalse(), {{}, select.getCondition(), true}, value)) ||
+             (isNever(select.getOnFalse()) &&
+              masked(select.getOnTrue(), {{}, select.getCondition(), false}, value));
+    return findProduct(value);
+  }
+
+private:
+  static bool isNever(Value value) {
+    return splatOf(value) == -std::numeric_limits<double>::infinity();
+  }
+
+  bool masked(Value scores, Mask mask, Value result) {
+    if (scores.getType() != result.getType())
+      return false;
+    Scores inner;
+    if (!inner.find(scores) || (!inner.masks.empty() && inner.type != result.getType()))
+      return false;
+    *this = std::move(inner);
+    type = nn::tensorType(result);
+    masks.push_back(mask);
+    return true;
+  }
+
+  bool findProduct(Value value) {
+    type = nn::tensorType(value);
+    for (;;) {
+      value = unscaled(value, scale, true);
+      auto reshape = value.getDefiningOp<nn::ReshapeOp>();
+      if (!reshape || !value.hasOneUse() || !keepsMatrices(reshape))
+        break;
+      value = reshape.getInput();
     }
-  return std::nullopt;
-}
+    product = value.getDefiningOp<nn::MatmulOp>();
+    return product && product->hasOneUse();
+  }
+};
 
 /// matmul(softmax(scores), v)  ==>  attention; also the transposed product
 struct WeightedValues final : OpRewritePattern<nn::MatmulOp> {
@@ -78,10 +120,10 @@ struct WeightedValues final : OpRewritePattern<nn::MatmulOp> {
 
   LogicalResult matchAndRewrite(nn::MatmulOp matmul, PatternRewriter &rewriter) const override {
     // P V, or (P V)^T = V^T P^T as two flags say it.
-    auto softmax = matmul.getLhs().getDefiningOp<nn::SoftmaxOp>();
+    auto softmax = softmaxOf(matmul.getLhs());
     bool exchanged = false;
     if (!softmax || matmul.getTransposeA()) {
-      softmax = matmul.getRhs().getDefiningOp<nn::SoftmaxOp>();
+      softmax = softmaxOf(matmul.getRhs());
       exchanged = true;
       if (!softmax || !matmul.getTransposeB())
         return rewriter.notifyMatchFailure(matmul, "no softmax's rows weigh the other factor");
@@ -91,17 +133,18 @@ struct WeightedValues final : OpRewritePattern<nn::MatmulOp> {
     RankedTensorType weights = nn::tensorType(softmax.getResult());
     if (!softmax->hasOneUse() || static_cast<int64_t>(softmax.getAxis()) != weights.getRank() - 1)
       return rewriter.notifyMatchFailure(matmul, "softmax over another axis, or read elsewhere");
-    auto scores = scoresOf(softmax.getInput());
-    if (!scores)
+    Scores scores;
+    if (!scores.find(softmax.getInput()))
       return rewriter.notifyMatchFailure(matmul, "no scores that only the softmax reads");
 
-    nn::MatmulOp product = scores->product;
-    Value q = unscaled(product.getLhs(), scores->scale, false);
-    Value k = unscaled(product.getRhs(), scores->scale, false);
+    nn::MatmulOp product = scores.product;
+    Value q = unscaled(product.getLhs(), scores.scale, false);
+    Value k = unscaled(product.getRhs(), scores.scale, false);
     auto leading = [](Value x) { return nn::tensorType(x).getShape().drop_back(2); };
-    if (weights.getRank() > 4 || leading(q) != leading(k) || leading(q) != leading(v))
+    if (scores.type.getRank() > 4 || leading(q) != leading(k) ||
+        leading(v) != leading(exchanged ? matmul.getRhs() : matmul.getLhs()))
       return rewriter.notifyMatchFailure(matmul, "q, k and v have other leading dimensions");
-    if (!std::isfinite(scores->scale) || scores->scale == 0)
+    if (!std::isfinite(scores.scale) || scores.scale == 0)
       return rewriter.notifyMatchFailure(matmul, "no scale");
 
     Location loc = rewriter.getFusedLoc({product.getLoc(), softmax.getLoc(), matmul.getLoc()});
@@ -111,27 +154,57 @@ struct WeightedValues final : OpRewritePattern<nn::MatmulOp> {
       k = exchangeLastTwo(rewriter, k);
     if (valuesInColumns)
       v = exchangeLastTwo(rewriter, v);
-    Value result = rewriter.create<nn::AttentionOp>(
-        loc, ranked4(rewriter, q), ranked4(rewriter, k), ranked4(rewriter, v),
-        scores->mask ? rankedMask(rewriter, scores->mask) : Value(), APFloat(scores->scale), false);
     SmallVector<int64_t> shape(nn::tensorType(q).getShape());
     shape.back() = nn::tensorType(v).getShape().back();
-    result = nn::reshape(rewriter, result, shape);
+    auto lead = scores.type.getShape().drop_back(2);
+    Value mask = maskOf(rewriter, loc, scores);
+    Value result = rewriter.create<nn::AttentionOp>(
+        loc, ranked4(rewriter, q, lead), ranked4(rewriter, k, lead), ranked4(rewriter, v, lead),
+        mask, APFloat(scores.scale), false);
+    auto own = nn::tensorType(matmul.getResult()).getShape().drop_back(2);
+    SmallVector<int64_t> there(own);
+    there.append(shape.end() - 2, shape.end());
+    result = nn::reshape(rewriter, result, there);
     rewriter.replaceOp(matmul, exchanged ? exchangeLastTwo(rewriter, result) : result);
     ++numRaised;
     return success();
   }
 
-  /// [T, d] as [1, 1, T, d], [B, T, d] as [B, 1, T, d].
-  static Value ranked4(OpBuilder &builder, Value x) {
-    SmallVector<int64_t> shape(nn::tensorType(x).getShape());
+  /// The softmax whose matrices `weights` holds.
+  static nn::SoftmaxOp softmaxOf(Value weights) {
+    auto reshape = weights.getDefiningOp<nn::ReshapeOp>();
+    if (reshape && weights.hasOneUse() && keepsMatrices(reshape))
+      weights = reshape.getInput();
+    return weights.getDefiningOp<nn::SoftmaxOp>();
+  }
+
+  /// x's matrices under `lead`ing dimensions, [] as [1, 1] and [B] as [B, 1].
+  static Value ranked4(OpBuilder &builder, Value x, ArrayRef<int64_t> lead) {
+    SmallVector<int64_t> shape(lead);
+    llvm::append_range(shape, nn::tensorType(x).getShape().take_back(2));
     while (shape.size() < 4)
       shape.insert(shape.end() - 2, 1);
     return nn::reshape(builder, x, shape);
   }
-  /// A mask of three dimensions has one for B, none for H; smaller ones broadcast.
-  static Value rankedMask(OpBuilder &builder, Value mask) {
-    return nn::tensorType(mask).getRank() == 3 ? ranked4(builder, mask) : mask;
+
+  /// All masks as one to add; null for none.
+  static Value maskOf(OpBuilder &builder, Location loc, const Scores &scores) {
+    Type element = scores.type.getElementType();
+    Value sum;
+    for (const Mask &mask : scores.masks) {
+      Value added = mask.added;
+      if (!added) {
+        Value zero = nn::scalar(builder, loc, 0, element);
+        Value never = nn::scalar(builder, loc, -std::numeric_limits<double>::infinity(), element);
+        added = builder.create<nn::SelectOp>(loc, mask.condition, mask.hidden ? never : zero,
+                                             mask.hidden ? zero : never);
+      }
+      sum = sum ? builder.create<nn::AddOp>(loc, sum, added).getResult() : added;
+    }
+    // One of three dimensions has one for B, none for H; smaller ones broadcast.
+    if (!sum || nn::tensorType(sum).getRank() != 3 || scores.type.getRank() != 3)
+      return sum;
+    return ranked4(builder, sum, nn::tensorType(sum).getShape().take_front(1));
   }
 
   Pass::Statistic &numRaised;

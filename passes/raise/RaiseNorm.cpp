@@ -4,6 +4,7 @@
 #include "passes/raise/Matchers.h"
 #include "passes/raise/Passes.h"
 
+#include <mlir/Dialect/Utils/IndexingUtils.h>
 #include <mlir/IR/PatternMatch.h>
 #include <mlir/Transforms/GreedyPatternRewriteDriver.h>
 
@@ -44,12 +45,60 @@ void collectFactors(Value value, bool inverted, Value whole, int depth,
     factors.push_back({value, inverted});
 }
 
-/// 1 / sqrt(mean(value^2) + epsilon) over the dimensions from `axis` on.
+/// The value that `centred` is less its mean over `axes`; null where it is no such.
+Value uncentred(Value centred, ArrayRef<int64_t> axes) {
+  auto sub = centred.getDefiningOp<nn::SubOp>();
+  auto mean = sub ? meanOf(sub.getRhs()) : std::nullopt;
+  if (!mean || mean->input != sub.getLhs() || sub.getType() != sub.getLhs().getType() ||
+      ArrayRef<int64_t>(mean->axes) != axes)
+    return {};
+  return sub.getLhs();
+}
+
+/// max(value, 0) of a variance, which is never below 0, changes nothing.
+Value unclamped(Value value) {
+  if (auto relu = value.getDefiningOp<nn::ReluOp>())
+    return relu.getInput();
+  if (auto maximum = value.getDefiningOp<nn::MaximumOp>())
+    for (auto [x, bound] : {std::pair(maximum.getLhs(), maximum.getRhs()),
+                            std::pair(maximum.getRhs(), maximum.getLhs())})
+      if (splatOf(bound) == 0.0 && x.getType() == value.getType())
+        return x;
+  return value;
+}
+
+/// 1 / sqrt(m + epsilon), m being a mean square over `axes`: of `value`, or of
+/// `source` less its mean, however that is written.
 struct InverseRms {
-  Value value;
-  int64_t axis;
+  Value value;  ///< null where the variance is E[x^2] - E[x]^2
+  Value source; ///< null where no mean is subtracted
+  SmallVector<int64_t> axes;
   double epsilon;
+
+  /// True for the value that, times this, is normalised.
+  bool normalises(Value factor) const {
+    return source ? uncentred(factor, axes) == source : factor == value;
+  }
 };
+
+/// The mean square part of an InverseRms.
+std::optional<InverseRms> meanSquare(Value value) {
+  value = unclamped(value);
+  if (auto mean = meanOf(value))
+    if (Value root = rootOfSquare(mean->input))
+      return InverseRms{root, uncentred(root, mean->axes), mean->axes, 0};
+  // E[x^2] - E[x]^2; the operator's own derivative and lowering keep what this
+  // form loses to rounding.
+  auto sub = value.getDefiningOp<nn::SubOp>();
+  auto ofSquares = sub ? meanOf(sub.getLhs()) : std::nullopt;
+  Value root = ofSquares ? rootOfSquare(ofSquares->input) : Value();
+  Value squared = root ? rootOfSquare(sub.getRhs()) : Value();
+  auto ofValues = squared ? meanOf(squared) : std::nullopt;
+  if (!ofValues || ofValues->input != root || ofValues->axes != ofSquares->axes ||
+      sub.getType() != sub.getLhs().getType())
+    return std::nullopt;
+  return InverseRms{Value(), root, ofSquares->axes, 0};
+}
 
 std::optional<InverseRms> inverseRms(Factor factor) {
   Value sum; // what the root is taken of
@@ -64,35 +113,24 @@ std::optional<InverseRms> inverseRms(Factor factor) {
   auto add = sum ? sum.getDefiningOp<nn::AddOp>() : nn::AddOp();
   if (!add)
     return std::nullopt;
-  for (auto [meanSquare, constant] :
+  for (auto [square, constant] :
        {std::pair(add.getLhs(), add.getRhs()), std::pair(add.getRhs(), add.getLhs())}) {
     auto epsilon = splatOf(constant);
-    auto mean = epsilon ? meanOf(meanSquare) : std::nullopt;
-    if (!mean || !(*epsilon > 0) || !std::isfinite(*epsilon) ||
-        add.getType() != meanSquare.getType())
+    if (!epsilon || !(*epsilon > 0) || !std::isfinite(*epsilon) ||
+        add.getType() != square.getType())
       continue;
-    Value value = rootOfSquare(mean->input);
-    int64_t rank = nn::tensorType(mean->input).getRank(), axis = mean->axes.front();
-    if (value && llvm::equal(mean->axes, llvm::seq<int64_t>(axis, rank)))
-      return InverseRms{value, axis, *epsilon};
+    if (auto rms = meanSquare(square)) {
+      rms->epsilon = *epsilon;
+      return rms;
+    }
   }
   return std::nullopt;
-}
-
-/// The value that `centred` is less its mean over the dimensions from `axis` on.
-Value uncentred(Value centred, int64_t axis) {
-  auto sub = centred.getDefiningOp<nn::SubOp>();
-  auto mean = sub ? meanOf(sub.getRhs()) : std::nullopt;
-  int64_t rank = nn::tensorType(centred).getRank();
-  if (!mean || mean->input != sub.getLhs() || sub.getType() != sub.getLhs().getType() ||
-      !llvm::equal(mean->axes, llvm::seq<int64_t>(axis, rank)))
-    return {};
-  return sub.getLhs();
 }
 
 /// A product that holds a value and its own inverse root mean square.
 struct NormProduct {
   InverseRms rms;
+  Value normalised;
   SmallVector<Factor> rest;
 };
 
@@ -105,20 +143,32 @@ std::optional<NormProduct> normProduct(Value product) {
     if (!rms)
       continue;
     // Again, with what is normalised in one piece: it may be a product itself.
-    NormProduct found{*rms, {}};
+    NormProduct found{*rms, {}, {}};
     collectFactors(product, false, rms->value, kDepth, found.rest);
-    auto remove = [&](Value value, bool inverted) {
-      auto it = llvm::find_if(found.rest,
-                              [&](Factor f) { return f.value == value && f.inverted == inverted; });
+    auto remove = [&](auto matches) -> Value {
+      auto it = llvm::find_if(found.rest, matches);
       if (it == found.rest.end())
-        return false;
+        return {};
+      Value value = it->value;
       found.rest.erase(it);
-      return true;
+      return value;
     };
-    if (remove(rms->value, false) && remove(factor.value, factor.inverted))
+    found.normalised = remove([&](Factor f) { return !f.inverted && rms->normalises(f.value); });
+    if (found.normalised &&
+        remove([&](Factor f) { return f.value == factor.value && f.inverted == factor.inverted; }))
       return found;
   }
   return std::nullopt;
+}
+
+/// The dimensions of `rank` with `axes` moved to the end.
+SmallVector<int64_t> axesLast(ArrayRef<int64_t> axes, int64_t rank) {
+  SmallVector<int64_t> order;
+  for (int64_t i = 0; i < rank; ++i)
+    if (!llvm::is_contained(axes, i))
+      order.push_back(i);
+  llvm::append_range(order, axes);
+  return order;
 }
 
 /// v * 1/sqrt(mean(v^2) + eps) * rest  ==>  rms_norm(v) * rest, and with
@@ -139,26 +189,35 @@ template <typename Product> struct ValueByItsRms final : OpRewritePattern<Produc
       return rewriter.notifyMatchFailure(product, "a norm times something");
 
     // A factor of 1 that was left out may have added dimensions.
-    SmallVector<int64_t> shape(nn::tensorType(found->rms.value).getShape());
+    SmallVector<int64_t> shape(nn::tensorType(found->normalised).getShape());
     for (Factor factor : found->rest)
       shape = *nn::broadcastShape(shape, nn::tensorType(factor.value).getShape());
     if (nn::tensorType(product.getResult()).getShape() != ArrayRef<int64_t>(shape))
       return rewriter.notifyMatchFailure(product, "a factor of 1 gives it its shape");
 
-    Location loc = product.getLoc();
-    APFloat epsilon(found->rms.epsilon);
-    Value x = uncentred(found->rms.value, found->rms.axis), norm;
-    if (x)
-      norm = rewriter.create<nn::LayerNormOp>(loc, x, Value(), Value(), found->rms.axis, epsilon);
-    else
-      norm =
-          rewriter.create<nn::RmsNormOp>(loc, found->rms.value, Value(), found->rms.axis, epsilon);
+    Value norm = normOf(rewriter, product.getLoc(), found->rms);
     for (Factor factor : found->rest)
-      norm = factor.inverted ? rewriter.create<nn::DivOp>(loc, norm, factor.value).getResult()
-                             : rewriter.create<nn::MulOp>(loc, norm, factor.value).getResult();
+      norm = factor.inverted
+                 ? rewriter.create<nn::DivOp>(product.getLoc(), norm, factor.value).getResult()
+                 : rewriter.create<nn::MulOp>(product.getLoc(), norm, factor.value).getResult();
     rewriter.replaceOp(product, norm);
     ++numRaised;
     return success();
+  }
+
+  /// The operators normalise the last dimensions; others are moved there.
+  static Value normOf(PatternRewriter &rewriter, Location loc, const InverseRms &rms) {
+    Value x = rms.source ? rms.source : rms.value;
+    int64_t rank = nn::tensorType(x).getRank();
+    SmallVector<int64_t> order = axesLast(rms.axes, rank);
+    int64_t axis = rank - static_cast<int64_t>(rms.axes.size());
+    APFloat epsilon(rms.epsilon);
+    x = nn::transpose(rewriter, x, order);
+    Value norm =
+        rms.source
+            ? rewriter.create<nn::LayerNormOp>(loc, x, Value(), Value(), axis, epsilon).getResult()
+            : rewriter.create<nn::RmsNormOp>(loc, x, Value(), axis, epsilon).getResult();
+    return nn::transpose(rewriter, norm, invertPermutationVector(order));
   }
 
   Pass::Statistic &numRaised;
@@ -250,6 +309,39 @@ template <typename Norm> struct BiasOfNorm final : OpRewritePattern<nn::AddOp> {
   }
 };
 
+/// transpose(norm(x)) op v  ==>  transpose(norm(x) op v'), where v runs over the
+/// normalised dimensions only and nothing else reads the norm: its scale or bias
+template <typename Op, typename Norm> struct AffineOfMovedNorm final : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
+    for (auto [value, vector] :
+         {std::pair(op.getLhs(), op.getRhs()), std::pair(op.getRhs(), op.getLhs())}) {
+      auto moved = value.template getDefiningOp<nn::TransposeOp>();
+      auto norm = moved ? moved.getInput().template getDefiningOp<Norm>() : Norm();
+      if (!norm || !moved->hasOneUse() || !norm->hasOneUse() || value.getType() != op.getType())
+        continue;
+      // The vector by the norm's dimensions; a reshape where these keep their order.
+      ArrayRef<int64_t> permutation = moved.getPermutation();
+      int64_t rank = permutation.size(), axis = affineDimensions(norm).first;
+      SmallVector<int64_t> shape(nn::tensorType(vector).getShape());
+      shape.insert(shape.begin(), rank - static_cast<int64_t>(shape.size()), 1);
+      bool along = llvm::all_of(llvm::seq<int64_t>(0, rank), [&](int64_t i) {
+        return shape[i] == (permutation[i] >= axis ? nn::tensorType(value).getDimSize(i) : 1);
+      });
+      if (!along ||
+          !llvm::is_sorted(ArrayRef(invertPermutationVector(permutation)).drop_front(axis)))
+        continue;
+      Value there = nn::reshape(rewriter, vector,
+                                nn::tensorType(norm.getResult()).getShape().drop_front(axis));
+      Value inner = rewriter.create<Op>(op.getLoc(), norm.getResult(), there);
+      rewriter.replaceOp(op, nn::transpose(rewriter, inner, permutation));
+      return success();
+    }
+    return rewriter.notifyMatchFailure(op, "no moved norm by a vector of its dimensions");
+  }
+};
+
 //===----------------------------------------------------------------------===//
 // Groups
 //===----------------------------------------------------------------------===//
@@ -299,9 +391,11 @@ struct RaiseNorm final : impl::RaiseNormBase<RaiseNorm> {
     RewritePatternSet patterns(&getContext());
     patterns.add<ValueByItsRms<nn::MulOp>, ValueByItsRms<nn::DivOp>, ReshapedGroups>(&getContext(),
                                                                                      numRaised);
-    patterns
-        .add<ScaleOfNorm<nn::LayerNormOp>, ScaleOfNorm<nn::RmsNormOp>, ScaleOfNorm<nn::GroupNormOp>,
-             BiasOfNorm<nn::LayerNormOp>, BiasOfNorm<nn::GroupNormOp>>(&getContext());
+    patterns.add<ScaleOfNorm<nn::LayerNormOp>, ScaleOfNorm<nn::RmsNormOp>,
+                 ScaleOfNorm<nn::GroupNormOp>, BiasOfNorm<nn::LayerNormOp>,
+                 BiasOfNorm<nn::GroupNormOp>, AffineOfMovedNorm<nn::MulOp, nn::LayerNormOp>,
+                 AffineOfMovedNorm<nn::MulOp, nn::RmsNormOp>,
+                 AffineOfMovedNorm<nn::AddOp, nn::LayerNormOp>>(&getContext());
     // A scale of 1 and a bias of 0 (InstanceNormalization has no other way to
     // say that it has none) hide the norm from the patterns above.
     nn::LayerNormOp::getCanonicalizationPatterns(patterns, &getContext());

@@ -52,24 +52,6 @@ func.func @refused_inner_scale(%x: tensor<2x4x3x5xf32>, %g: tensor<2xf32>) -> te
   return %2 : tensor<2x4x3x5xf32>
 }
 
-// A mean over a dimension that is not the last (channels first).
-
-// CHECK-LABEL: func.func @refused_middle_axis
-// CHECK-NOT:     nn.layer_norm
-// CHECK-NOT:     nn.rms_norm
-// CHECK:         return
-func.func @refused_middle_axis(%x: tensor<2x3x8xf32>) -> tensor<2x3x8xf32> {
-  %0 = nn.reduce_mean %x {axes = array<i64: 1>, keepdims = true} : tensor<2x3x8xf32> -> tensor<2x1x8xf32>
-  %1 = nn.sub %x, %0 : tensor<2x3x8xf32>, tensor<2x1x8xf32> -> tensor<2x3x8xf32>
-  %2 = nn.mul %1, %1 : tensor<2x3x8xf32>, tensor<2x3x8xf32> -> tensor<2x3x8xf32>
-  %3 = nn.reduce_mean %2 {axes = array<i64: 1>, keepdims = true} : tensor<2x3x8xf32> -> tensor<2x1x8xf32>
-  %4 = nn.constant dense<1.0e-5> : tensor<f32>
-  %5 = nn.add %3, %4 : tensor<2x1x8xf32>, tensor<f32> -> tensor<2x1x8xf32>
-  %6 = nn.rsqrt %5 : tensor<2x1x8xf32>
-  %7 = nn.mul %1, %6 : tensor<2x3x8xf32>, tensor<2x1x8xf32> -> tensor<2x3x8xf32>
-  return %7 : tensor<2x3x8xf32>
-}
-
 // The mean over one dimension, the variance over another: no layer norm. The
 // rest is an RMS norm of x - mean.
 
@@ -348,4 +330,128 @@ func.func @refused_maximum(%x: tensor<2x3x8xf32>) -> tensor<2x3x8xf32> {
   %4 = nn.rsqrt %3 : tensor<2x3x1xf32>
   %5 = nn.mul %x, %4 : tensor<2x3x8xf32>, tensor<2x3x1xf32> -> tensor<2x3x8xf32>
   return %5 : tensor<2x3x8xf32>
+}
+
+// E[x]^2 - E[x^2]: minus the variance.
+
+// CHECK-LABEL: func.func @refused_variance_reversed
+// CHECK-NOT:     nn.layer_norm
+// CHECK-NOT:     nn.rms_norm
+// CHECK:         return
+func.func @refused_variance_reversed(%x: tensor<2x3x8xf32>) -> tensor<2x3x8xf32> {
+  %q = nn.mul %x, %x : tensor<2x3x8xf32>, tensor<2x3x8xf32> -> tensor<2x3x8xf32>
+  %s = nn.reduce_mean %q {axes = array<i64: 2>, keepdims = true} : tensor<2x3x8xf32> -> tensor<2x3x1xf32>
+  %m = nn.reduce_mean %x {axes = array<i64: 2>, keepdims = true} : tensor<2x3x8xf32> -> tensor<2x3x1xf32>
+  %p = nn.mul %m, %m : tensor<2x3x1xf32>, tensor<2x3x1xf32> -> tensor<2x3x1xf32>
+  %d = nn.sub %p, %s : tensor<2x3x1xf32>, tensor<2x3x1xf32> -> tensor<2x3x1xf32>
+  %c = nn.sub %x, %m : tensor<2x3x8xf32>, tensor<2x3x1xf32> -> tensor<2x3x8xf32>
+  %e = nn.constant dense<1.0e-5> : tensor<f32>
+  %v = nn.add %d, %e : tensor<2x3x1xf32>, tensor<f32> -> tensor<2x3x1xf32>
+  %r = nn.rsqrt %v : tensor<2x3x1xf32>
+  %y = nn.mul %c, %r : tensor<2x3x8xf32>, tensor<2x3x1xf32> -> tensor<2x3x8xf32>
+  return %y : tensor<2x3x8xf32>
+}
+
+// E[x^2] + E[x]^2.
+
+// CHECK-LABEL: func.func @refused_variance_plus
+// CHECK-NOT:     nn.layer_norm
+// CHECK-NOT:     nn.rms_norm
+// CHECK:         return
+func.func @refused_variance_plus(%x: tensor<2x3x8xf32>) -> tensor<2x3x8xf32> {
+  %q = nn.mul %x, %x : tensor<2x3x8xf32>, tensor<2x3x8xf32> -> tensor<2x3x8xf32>
+  %s = nn.reduce_mean %q {axes = array<i64: 2>, keepdims = true} : tensor<2x3x8xf32> -> tensor<2x3x1xf32>
+  %m = nn.reduce_mean %x {axes = array<i64: 2>, keepdims = true} : tensor<2x3x8xf32> -> tensor<2x3x1xf32>
+  %p = nn.mul %m, %m : tensor<2x3x1xf32>, tensor<2x3x1xf32> -> tensor<2x3x1xf32>
+  %d = nn.add %s, %p : tensor<2x3x1xf32>, tensor<2x3x1xf32> -> tensor<2x3x1xf32>
+  %c = nn.sub %x, %m : tensor<2x3x8xf32>, tensor<2x3x1xf32> -> tensor<2x3x8xf32>
+  %e = nn.constant dense<1.0e-5> : tensor<f32>
+  %v = nn.add %d, %e : tensor<2x3x1xf32>, tensor<f32> -> tensor<2x3x1xf32>
+  %r = nn.rsqrt %v : tensor<2x3x1xf32>
+  %y = nn.mul %c, %r : tensor<2x3x8xf32>, tensor<2x3x1xf32> -> tensor<2x3x8xf32>
+  return %y : tensor<2x3x8xf32>
+}
+
+// E[w^2] - E[x]^2.
+
+// CHECK-LABEL: func.func @refused_variance_of_two_values
+// CHECK-NOT:     nn.layer_norm
+// CHECK-NOT:     nn.rms_norm
+// CHECK:         return
+func.func @refused_variance_of_two_values(%x: tensor<2x3x8xf32>, %w: tensor<2x3x8xf32>) -> tensor<2x3x8xf32> {
+  %q = nn.mul %w, %w : tensor<2x3x8xf32>, tensor<2x3x8xf32> -> tensor<2x3x8xf32>
+  %s = nn.reduce_mean %q {axes = array<i64: 2>, keepdims = true} : tensor<2x3x8xf32> -> tensor<2x3x1xf32>
+  %m = nn.reduce_mean %x {axes = array<i64: 2>, keepdims = true} : tensor<2x3x8xf32> -> tensor<2x3x1xf32>
+  %p = nn.mul %m, %m : tensor<2x3x1xf32>, tensor<2x3x1xf32> -> tensor<2x3x1xf32>
+  %d = nn.sub %s, %p : tensor<2x3x1xf32>, tensor<2x3x1xf32> -> tensor<2x3x1xf32>
+  %c = nn.sub %x, %m : tensor<2x3x8xf32>, tensor<2x3x1xf32> -> tensor<2x3x8xf32>
+  %e = nn.constant dense<1.0e-5> : tensor<f32>
+  %v = nn.add %d, %e : tensor<2x3x1xf32>, tensor<f32> -> tensor<2x3x1xf32>
+  %r = nn.rsqrt %v : tensor<2x3x1xf32>
+  %y = nn.mul %c, %r : tensor<2x3x8xf32>, tensor<2x3x1xf32> -> tensor<2x3x8xf32>
+  return %y : tensor<2x3x8xf32>
+}
+
+// x itself over the root of its variance.
+
+// CHECK-LABEL: func.func @refused_not_centred
+// CHECK-NOT:     nn.layer_norm
+// CHECK-NOT:     nn.rms_norm
+// CHECK:         return
+func.func @refused_not_centred(%x: tensor<2x3x8xf32>) -> tensor<2x3x8xf32> {
+  %q = nn.mul %x, %x : tensor<2x3x8xf32>, tensor<2x3x8xf32> -> tensor<2x3x8xf32>
+  %s = nn.reduce_mean %q {axes = array<i64: 2>, keepdims = true} : tensor<2x3x8xf32> -> tensor<2x3x1xf32>
+  %m = nn.reduce_mean %x {axes = array<i64: 2>, keepdims = true} : tensor<2x3x8xf32> -> tensor<2x3x1xf32>
+  %p = nn.mul %m, %m : tensor<2x3x1xf32>, tensor<2x3x1xf32> -> tensor<2x3x1xf32>
+  %d = nn.sub %s, %p : tensor<2x3x1xf32>, tensor<2x3x1xf32> -> tensor<2x3x1xf32>
+  %c = nn.sub %x, %m : tensor<2x3x8xf32>, tensor<2x3x1xf32> -> tensor<2x3x8xf32>
+  %e = nn.constant dense<1.0e-5> : tensor<f32>
+  %v = nn.add %d, %e : tensor<2x3x1xf32>, tensor<f32> -> tensor<2x3x1xf32>
+  %r = nn.rsqrt %v : tensor<2x3x1xf32>
+  %y = nn.mul %x, %r : tensor<2x3x8xf32>, tensor<2x3x1xf32> -> tensor<2x3x8xf32>
+  return %y : tensor<2x3x8xf32>
+}
+
+// A variance of at least 0.5 is another one.
+
+// CHECK-LABEL: func.func @refused_clamped_above_zero
+// CHECK-NOT:     nn.layer_norm
+// CHECK-NOT:     nn.rms_norm
+// CHECK:         return
+func.func @refused_clamped_above_zero(%x: tensor<2x3x8xf32>) -> tensor<2x3x8xf32> {
+  %q = nn.mul %x, %x : tensor<2x3x8xf32>, tensor<2x3x8xf32> -> tensor<2x3x8xf32>
+  %s = nn.reduce_mean %q {axes = array<i64: 2>, keepdims = true} : tensor<2x3x8xf32> -> tensor<2x3x1xf32>
+  %m = nn.reduce_mean %x {axes = array<i64: 2>, keepdims = true} : tensor<2x3x8xf32> -> tensor<2x3x1xf32>
+  %p = nn.mul %m, %m : tensor<2x3x1xf32>, tensor<2x3x1xf32> -> tensor<2x3x1xf32>
+  %d = nn.sub %s, %p : tensor<2x3x1xf32>, tensor<2x3x1xf32> -> tensor<2x3x1xf32>
+  %h = nn.constant dense<0.5> : tensor<f32>
+  %k = nn.maximum %d, %h : tensor<2x3x1xf32>, tensor<f32> -> tensor<2x3x1xf32>
+  %c = nn.sub %x, %m : tensor<2x3x8xf32>, tensor<2x3x1xf32> -> tensor<2x3x8xf32>
+  %e = nn.constant dense<1.0e-5> : tensor<f32>
+  %v = nn.add %k, %e : tensor<2x3x1xf32>, tensor<f32> -> tensor<2x3x1xf32>
+  %r = nn.rsqrt %v : tensor<2x3x1xf32>
+  %y = nn.mul %c, %r : tensor<2x3x8xf32>, tensor<2x3x1xf32> -> tensor<2x3x8xf32>
+  return %y : tensor<2x3x8xf32>
+}
+
+// A variance of at most 0.
+
+// CHECK-LABEL: func.func @refused_clamped_from_above
+// CHECK-NOT:     nn.layer_norm
+// CHECK-NOT:     nn.rms_norm
+// CHECK:         return
+func.func @refused_clamped_from_above(%x: tensor<2x3x8xf32>) -> tensor<2x3x8xf32> {
+  %q = nn.mul %x, %x : tensor<2x3x8xf32>, tensor<2x3x8xf32> -> tensor<2x3x8xf32>
+  %s = nn.reduce_mean %q {axes = array<i64: 2>, keepdims = true} : tensor<2x3x8xf32> -> tensor<2x3x1xf32>
+  %m = nn.reduce_mean %x {axes = array<i64: 2>, keepdims = true} : tensor<2x3x8xf32> -> tensor<2x3x1xf32>
+  %p = nn.mul %m, %m : tensor<2x3x1xf32>, tensor<2x3x1xf32> -> tensor<2x3x1xf32>
+  %d = nn.sub %s, %p : tensor<2x3x1xf32>, tensor<2x3x1xf32> -> tensor<2x3x1xf32>
+  %h = nn.constant dense<0.0> : tensor<f32>
+  %k = nn.minimum %d, %h : tensor<2x3x1xf32>, tensor<f32> -> tensor<2x3x1xf32>
+  %c = nn.sub %x, %m : tensor<2x3x8xf32>, tensor<2x3x1xf32> -> tensor<2x3x8xf32>
+  %e = nn.constant dense<1.0e-5> : tensor<f32>
+  %v = nn.add %k, %e : tensor<2x3x1xf32>, tensor<f32> -> tensor<2x3x1xf32>
+  %r = nn.rsqrt %v : tensor<2x3x1xf32>
+  %y = nn.mul %c, %r : tensor<2x3x8xf32>, tensor<2x3x1xf32> -> tensor<2x3x8xf32>
+  return %y : tensor<2x3x8xf32>
 }

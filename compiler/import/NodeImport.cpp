@@ -85,6 +85,7 @@ const HandlerTable &handlers() {
   static const HandlerTable table = [] {
     HandlerTable all;
     addElementwiseHandlers(all);
+    addActivationHandlers(all);
     addTensorHandlers(all);
     addContractionHandlers(all);
     addConvHandlers(all);

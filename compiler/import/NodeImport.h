@@ -97,6 +97,7 @@ const HandlerTable &handlers();
 
 // One function per file of handlers.
 void addElementwiseHandlers(HandlerTable &table);
+void addActivationHandlers(HandlerTable &table);
 void addTensorHandlers(HandlerTable &table);
 void addContractionHandlers(HandlerTable &table);
 void addConvHandlers(HandlerTable &table);

@@ -86,6 +86,10 @@ const HandlerTable &handlers() {
     HandlerTable all;
     addElementwiseHandlers(all);
     addActivationHandlers(all);
+    addReductionHandlers(all);
+    addIndexHandlers(all);
+    addEinsumHandlers(all);
+    addSearchHandlers(all);
     addTensorHandlers(all);
     addContractionHandlers(all);
     addConvHandlers(all);

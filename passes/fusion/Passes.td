@@ -11,7 +11,8 @@ def DecomposeOps : Pass<"nn-decompose"> {
 
     Every operator with DecomposableOpInterface goes, until none is left; equal
     parts (a norm's statistics in forward and backward) become one by CSE. A sum
-    over several leading dimensions becomes two, the outermost last.
+    over several leading dimensions becomes two, the outermost last. A value
+    without elements, or a reduction of one, becomes a constant.
     Run after autodiff and before fusion, which puts the parts together again
     with their neighbours.
   }];

@@ -124,7 +124,7 @@ def Nn_GatherOp : Nn_Op<"gather", [Nn_Differentiable, Nn_CostOpInterface]> {
       "$table `,` $indices attr-dict `:` type($table) `,` type($indices) `->` type($result)";
 }
 
-def Nn_ScatterAddOp : Nn_Op<"scatter_add", [Nn_CostOpInterface]> {
+def Nn_ScatterAddOp : Nn_Op<"scatter_add", [Nn_Differentiable, Nn_CostOpInterface]> {
   let summary = "The transpose of gather: zeros, plus updates at their rows";
   let description = [{
     Rows are added in the order of `indices`, so that the result does not

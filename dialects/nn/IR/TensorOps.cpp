@@ -416,4 +416,11 @@ DIFFC_INFER(ScatterAddOp) {
   return Type(updates.clone(shape));
 }
 
+LogicalResult ScatterAddOp::buildGradient(OpBuilder &builder, ValueRange resultGrads,
+                                          ArrayRef<bool>, SmallVectorImpl<Value> &grads) {
+  grads.push_back(Value());
+  grads.push_back(builder.create<GatherOp>(getLoc(), resultGrads[0], getIndices(), getAxis()));
+  return success();
+}
+
 } // namespace diffc::nn

@@ -1,5 +1,5 @@
 // Import of element-wise operators.
-#include "compiler/import/NodeImport.h"
+#include "compiler/import/Terms.h"
 
 using namespace mlir;
 using namespace diffc::nn;
@@ -24,16 +24,55 @@ template <typename Op> Outcome variadic(NodeImport &in) {
   return NodeImport::Values{result};
 }
 
+/// Integer powers by repeated squaring; they wrap. From 64 on only 0, 1 and -1
+/// have a power that fits, which depends on whether the exponent is odd.
+Outcome integerPower(NodeImport &in) {
+  Terms t(in, 0);
+  Value base = in.operand(0), exponent = t.cast(in.operand(1), t.element);
+  auto odd = [&](Value n) { return t.make<NotEqualOp>(t.make<BitwiseAndOp>(n, t.c(1)), t.c(0)); };
+  Value count = t.make<AbsOp>(exponent);
+  Value large = t.add(t.c(62), t.make<BitwiseAndOp>(count, t.c(1)));
+  count = t.select(t.greater(count, t.c(62)), large, count);
+  Value result = t.c(1), factor = base;
+  for (int bit = 0; bit < 6; ++bit) {
+    DIFFRUN_ASSIGN(auto next, in.build<SelectOp>(odd(count), t.mul(result, factor), result));
+    result = next[0];
+    factor = t.mul(factor, factor);
+    count = t.div(count, t.c(2));
+  }
+  // 1 / b^n is 0 to the nearest integer towards 0, but for 1 and -1.
+  Value unit = t.equal(t.make<AbsOp>(base), t.c(1));
+  Value vanishes = t.make<LogicalAndOp>(t.less(exponent, t.c(0)), t.make<LogicalNotOp>(unit));
+  return NodeImport::Values{t.select(vanishes, t.c(0), result)};
+}
+
 Outcome pow(NodeImport &in) {
   Value base = in.operand(0), exponent = in.operand(1);
-  Type element = in.type(0).getElementType();
-  if (element != in.type(1).getElementType())
-    exponent = in.builder.create<CastOp>(in.loc, exponent, element);
+  Type own = in.type(0).getElementType();
+  bool realBase = isa<FloatType>(own), realExponent = isa<FloatType>(in.type(1).getElementType());
+  if (!broadcastShape(in.type(0).getShape(), in.type(1).getShape()))
+    return in.fail("the shapes do not broadcast");
   // x^2 is what decomposed norms are made of; multiplying is exact and smooth.
-  if (auto values = in.constantReals(1);
-      values && values->size() == 1 && (*values)[0] == 2.0 && in.type(1).getRank() == 0)
+  auto reals = in.constantReals(1);
+  auto integers = in.constantIntegers(1);
+  bool square = (reals && reals->size() == 1 && (*reals)[0] == 2.0) ||
+                (integers && integers->size() == 1 && (*integers)[0] == 2);
+  if (square && in.type(1).getRank() == 0)
     return in.build<MulOp>(base, base);
-  return in.build<PowOp>(base, exponent);
+  if (!realBase && !realExponent)
+    return integerPower(in);
+  // The result has the base's type; an integer's real power is cut off.
+  Terms t(in, realBase ? own : in.builder.getF64Type());
+  Value power = t.make<PowOp>(t.cast(base, t.element), t.cast(exponent, t.element));
+  return NodeImport::Values{t.cast(power, own)};
+}
+
+Outcome mean(NodeImport &in) {
+  DIFFRUN_ASSIGN(auto sum, variadic<AddOp>(in));
+  Terms t(in, 0);
+  if (in.operands.size() == 1)
+    return sum;
+  return NodeImport::Values{t.div(sum[0], t.c(static_cast<double>(in.operands.size())))};
 }
 
 Outcome gelu(NodeImport &in) {
@@ -114,12 +153,21 @@ Outcome castLike(NodeImport &in) {
 
 Outcome identity(NodeImport &in) { return NodeImport::Values{in.operand(0)}; }
 
-/// At inference a dropout passes its input on. A training one would need a
-/// random draw of its own.
+/// At inference, or with ratio 0, a dropout passes its input on and its mask is
+/// true everywhere. Another training one would need a random draw of its own.
 Outcome dropout(NodeImport &in) {
-  if (auto training = in.constantIntegers(2); training && !training->empty() && (*training)[0])
-    return in.fail("training mode is not supported", "export the model in eval() mode");
-  return NodeImport::Values{in.operand(0)};
+  if (in.operand(2)) {
+    auto training = in.constantIntegers(2);
+    auto ratio = in.constantReals(1);
+    bool drops = !in.operand(1) || !ratio || ratio->size() != 1 || (*ratio)[0] != 0;
+    if (!training || (!training->empty() && (*training)[0] && drops))
+      return in.fail(training ? "training mode is not supported"
+                              : "training_mode must be known when the model is compiled",
+                     "export the model in eval() mode");
+  }
+  Type flag = in.opset < 10 ? in.type(0).getElementType() : in.builder.getI1Type();
+  Value mask = broadcastTo(in.builder, scalar(in.builder, in.loc, 1, flag), in.type(0).getShape());
+  return NodeImport::Values{in.operand(0), mask};
 }
 
 } // namespace
@@ -145,19 +193,20 @@ void addElementwiseHandlers(HandlerTable &t) {
   t["Not"] = {unary<LogicalNotOp>};
   t["Gelu"] = {gelu, 20};
   t["LeakyRelu"] = {leakyRelu};
-  t["Clip"] = {clip, 6};
+  t["Clip"] = {clip};
   t["Cast"] = {cast, 6};
   t["CastLike"] = {castLike, 15, 2};
   t["Identity"] = {identity};
-  t["Dropout"] = {dropout, 7};
+  t["Dropout"] = {dropout, 7, 1, {1, 2}};
   t["Add"] = {binary<AddOp>, 7, 2};
   t["Sub"] = {binary<SubOp>, 7, 2};
   t["Mul"] = {binary<MulOp>, 7, 2};
   t["Div"] = {binary<DivOp>, 7, 2};
   t["Pow"] = {pow, 7, 2};
-  t["Max"] = {variadic<MaximumOp>, 8, HandlerEntry::kAll};
-  t["Min"] = {variadic<MinimumOp>, 8, HandlerEntry::kAll};
-  t["Sum"] = {variadic<AddOp>, 8, HandlerEntry::kAll};
+  t["Max"] = {variadic<MaximumOp>, 6, HandlerEntry::kAll};
+  t["Min"] = {variadic<MinimumOp>, 6, HandlerEntry::kAll};
+  t["Sum"] = {variadic<AddOp>, 6, HandlerEntry::kAll};
+  t["Mean"] = {mean, 6, HandlerEntry::kAll};
   t["Less"] = {binary<LessOp>, 7, 2};
   t["LessOrEqual"] = {binary<LessEqualOp>, 12, 2};
   t["Greater"] = {binary<GreaterOp>, 7, 2};

@@ -320,6 +320,7 @@ private:
       if (!in.operand(i))
         return in.fail("input " + std::to_string(i) + " is missing");
     DIFFRUN_ASSIGN(auto results, handler.handle(in));
+    DIFFRUN_RETURN_IF_ERROR(verifyNew(before, in));
     foldNew(before, results);
     for (size_t i = 0; i < static_cast<size_t>(node.output_size()); ++i) {
       const std::string &output = node.output(static_cast<int>(i));
@@ -330,6 +331,22 @@ private:
       else if (isRead(output))
         return in.fail("output \"" + output + "\" is not supported");
     }
+    return {};
+  }
+
+  /// Fails as the node's error where an operation after `before` does not verify:
+  /// handlers check shapes, the operations themselves which element types they have.
+  Status verifyNew(Operation *before, NodeImport &in) {
+    std::string message;
+    ScopedDiagnosticHandler collect(&context, [&](Diagnostic &d) {
+      message += (message.empty() ? "" : "; ") + d.str();
+      return success();
+    });
+    Block &block = graph.getBody().front();
+    Operation *op = before ? before->getNextNode() : block.empty() ? nullptr : &block.front();
+    for (; op; op = op->getNextNode())
+      if (failed(verify(op)))
+        return in.fail(message);
     return {};
   }
 

@@ -85,6 +85,11 @@ const HandlerTable &handlers() {
   static const HandlerTable table = [] {
     HandlerTable all;
     addElementwiseHandlers(all);
+    addActivationHandlers(all);
+    addReductionHandlers(all);
+    addIndexHandlers(all);
+    addEinsumHandlers(all);
+    addSearchHandlers(all);
     addTensorHandlers(all);
     addContractionHandlers(all);
     addAttentionHandlers(all);

@@ -97,6 +97,11 @@ const HandlerTable &handlers();
 
 // One function per file of handlers.
 void addElementwiseHandlers(HandlerTable &table);
+void addActivationHandlers(HandlerTable &table);
+void addReductionHandlers(HandlerTable &table);
+void addIndexHandlers(HandlerTable &table);
+void addEinsumHandlers(HandlerTable &table);
+void addSearchHandlers(HandlerTable &table);
 void addTensorHandlers(HandlerTable &table);
 void addContractionHandlers(HandlerTable &table);
 void addAttentionHandlers(HandlerTable &table);

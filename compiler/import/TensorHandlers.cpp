@@ -1,5 +1,8 @@
 // Import of operators that move or reduce elements, and of shape arithmetic.
-#include "compiler/import/NodeImport.h"
+#include "compiler/import/Axes.h"
+#include "compiler/import/Importer.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace diffc::nn;
@@ -20,49 +23,6 @@ diffrun::Status checkShape(NodeImport &in, ArrayRef<int64_t> shape) {
 }
 
 const char *kDynamic = "must be known when the model is compiled: it depends on data";
-
-/// Axes from an operand (since `operandSince`) or an attribute, wrapped and
-/// sorted; nullopt where there are none.
-Result<std::optional<SmallVector<int64_t>>> axesOf(NodeImport &in, int64_t rank,
-                                                   int64_t operandSince) {
-  using Maybe = std::optional<SmallVector<int64_t>>;
-  SmallVector<int64_t> axes;
-  if (in.opset >= operandSince) {
-    if (!in.operand(1))
-      return Maybe();
-    auto given = in.constantIntegers(1);
-    if (!given)
-      return in.fail(std::string("axes ") + kDynamic);
-    axes = *given;
-  } else {
-    if (!in.has("axes"))
-      return Maybe();
-    axes = in.integers("axes");
-  }
-  for (int64_t &axis : axes) {
-    auto wrapped = NodeImport::wrapAxis(axis, rank);
-    if (!wrapped)
-      return in.fail("axis " + std::to_string(axis) + " is out of range for rank " +
-                     std::to_string(rank));
-    axis = *wrapped;
-  }
-  llvm::sort(axes);
-  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
-    return in.fail("an axis is given twice");
-  return Maybe(axes);
-}
-
-template <typename Op, int64_t kAxesOperandSince> Outcome reduce(NodeImport &in) {
-  int64_t rank = in.type(0).getRank();
-  DIFFRUN_ASSIGN(auto axes, axesOf(in, rank, kAxesOperandSince));
-  bool keep = in.integer("keepdims", 1);
-  if (!axes || axes->empty()) {
-    if (in.integer("noop_with_empty_axes", 0))
-      return NodeImport::Values{in.operand(0)};
-    axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  }
-  return in.build<Op>(in.operand(0), *axes, keep);
-}
 
 Outcome reshapeTo(NodeImport &in, ArrayRef<int64_t> shape) {
   return in.build<ReshapeOp>(in.operand(0), shape);
@@ -279,53 +239,67 @@ Outcome constantOfShape(NodeImport &in) {
   auto wanted = in.constantIntegers(0);
   if (!wanted)
     return in.fail(std::string("the shape ") + kDynamic);
-  Type element = in.builder.getF32Type();
-  double value = 0;
-  if (const auto *attribute = in.find("value")) {
-    const auto &tensor = attribute->t();
-    DIFFRUN_ASSIGN(std::string bytes, in.file.bytes(tensor));
-    if (tensor.data_type() == onnx::TensorProto::INT64 && bytes.size() == 8) {
-      int64_t integer;
-      std::memcpy(&integer, bytes.data(), 8);
-      element = in.builder.getI64Type(), value = static_cast<double>(integer);
-    } else if (tensor.data_type() == onnx::TensorProto::FLOAT && bytes.size() == 4) {
-      float real;
-      std::memcpy(&real, bytes.data(), 4);
-      value = real;
-    } else if (tensor.data_type() == onnx::TensorProto::BOOL && bytes.size() == 1) {
-      element = in.builder.getI1Type(), value = bytes[0] != 0;
-    } else {
-      return in.fail("the value must be one f32, i64 or bool");
-    }
-  }
   DIFFRUN_RETURN_IF_ERROR(checkShape(in, *wanted));
-  Value single = scalar(in.builder, in.loc, value, element);
-  return in.build<BroadcastToOp>(single, *wanted);
+  Value single = scalar(in.builder, in.loc, 0, in.builder.getF32Type());
+  if (const auto *attribute = in.find("value")) {
+    Type element = elementType(*in.builder.getContext(), attribute->t().data_type());
+    if (!element)
+      return in.fail("the value has element type " + std::to_string(attribute->t().data_type()) +
+                     ", which diffc does not have");
+    DIFFRUN_ASSIGN(auto value, tensorElements(*in.builder.getContext(), in.file, attribute->t()));
+    if (value.getNumElements() != 1)
+      return in.fail("the value must be one element");
+    single =
+        in.builder.create<ConstantOp>(in.loc, value.reshape(RankedTensorType::get({}, element)));
+  }
+  return NodeImport::Values{broadcastTo(in.builder, single, *wanted)};
 }
 
+/// start + i * delta below (above) the limit; floats counted in double precision.
 Outcome range(NodeImport &in) {
-  auto start = in.constantIntegers(0), limit = in.constantIntegers(1),
-       delta = in.constantIntegers(2);
-  if (!start || !limit || !delta || start->size() != 1 || limit->size() != 1 ||
-      delta->size() != 1 || (*delta)[0] == 0)
-    return in.fail("supported for integers that are known when compiling, step not 0");
-  SmallVector<int64_t> elements;
-  for (int64_t at = (*start)[0]; (*delta)[0] > 0 ? at < (*limit)[0] : at > (*limit)[0];
-       at += (*delta)[0]) {
-    if (elements.size() >= (1 << 24))
-      return in.fail("makes more than 2^24 elements");
-    elements.push_back(at);
+  constexpr double kMost = 1 << 24;
+  Type element = in.type(0).getElementType();
+  SmallVector<double> ends; // start, limit, delta
+  for (size_t i = 0; i < 3; ++i) {
+    auto whole = in.constantIntegers(i);
+    auto real = in.constantReals(i);
+    if ((whole  ? whole->size()
+         : real ? real->size()
+                : 0) != 1 ||
+        in.type(i).getElementType() != element)
+      return in.fail(std::string("start, limit and delta must be numbers of one type and ") +
+                     kDynamic);
+    ends.push_back(whole ? static_cast<double>((*whole)[0]) : (*real)[0]);
   }
-  return NodeImport::Values{in.constant(elements, {static_cast<int64_t>(elements.size())})};
+  double count = std::max(0.0, std::ceil((ends[1] - ends[0]) / ends[2]));
+  if (ends[2] == 0 || !(count <= kMost))
+    return in.fail(ends[2] == 0 ? "the step is 0" : "makes more than 2^24 elements");
+  auto size = static_cast<int64_t>(count);
+  auto type = RankedTensorType::get({size}, element);
+  if (isa<FloatType>(element)) {
+    SmallVector<APFloat> elements;
+    for (int64_t i = 0; i < size; ++i) {
+      APFloat value(ends[0] + static_cast<double>(i) * ends[2]);
+      bool lost;
+      value.convert(cast<FloatType>(element).getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                    &lost);
+      elements.push_back(value);
+    }
+    return NodeImport::Values{
+        in.builder.create<ConstantOp>(in.loc, DenseElementsAttr::get(type, elements))};
+  }
+  int64_t start = (*in.constantIntegers(0))[0], step = (*in.constantIntegers(2))[0];
+  SmallVector<APInt> elements;
+  for (int64_t i = 0; i < size; ++i)
+    elements.push_back(APInt(element.getIntOrFloatBitWidth(),
+                             static_cast<uint64_t>(start + i * step), /*isSigned=*/true));
+  return NodeImport::Values{
+      in.builder.create<ConstantOp>(in.loc, DenseElementsAttr::get(type, elements))};
 }
 
 } // namespace
 
 void addTensorHandlers(HandlerTable &t) {
-  t["ReduceSum"] = {reduce<ReduceSumOp, 13>};
-  t["ReduceMean"] = {reduce<ReduceMeanOp, 18>};
-  t["ReduceMax"] = {reduce<ReduceMaxOp, 18>};
-  t["ReduceMin"] = {reduce<ReduceMinOp, 18>};
   t["Reshape"] = {reshape, 5, 2};
   t["Flatten"] = {flatten};
   t["Squeeze"] = {squeeze};
@@ -338,7 +312,7 @@ void addTensorHandlers(HandlerTable &t) {
   t["Gather"] = {gather, 1, 2};
   t["Shape"] = {shape};
   t["ConstantOfShape"] = {constantOfShape, 9};
-  t["Range"] = {range, 11};
+  t["Range"] = {range, 11, 3};
 }
 
 } // namespace diffc

@@ -1,4 +1,5 @@
 // Writes composite operators as simple ones. Contract: Passes.td.
+#include "dialects/nn/IR/Builders.h"
 #include "passes/fusion/Passes.h"
 
 #include <mlir/IR/PatternMatch.h>
@@ -77,6 +78,42 @@ struct NothingToCompute final : RewritePattern {
   }
 };
 
+/// What the largest (smallest) of no elements is.
+DenseElementsAttr identityOfExtreme(RankedTensorType type, bool isMax) {
+  if (auto real = dyn_cast<FloatType>(type.getElementType()))
+    return DenseElementsAttr::get(type, APFloat::getInf(real.getFloatSemantics(), isMax));
+  unsigned bits = type.getElementTypeBitWidth();
+  if (bits == 1) // of booleans: false and true
+    return DenseElementsAttr::get(type, !isMax);
+  return DenseElementsAttr::get(type, isMax ? APInt::getSignedMinValue(bits)
+                                            : APInt::getSignedMaxValue(bits));
+}
+
+/// Reductions of values without elements become constants: no loop computes them.
+void replaceEmptyReductions(Operation *root) {
+  auto isEmpty = [](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return type && type.hasStaticShape() && type.getNumElements() == 0;
+  };
+  root->walk([&](Operation *op) {
+    if (!isa<nn::NnDialect>(op->getDialect()) || isa<nn::ConstantOp>(op) ||
+        op->getNumResults() != 1)
+      return;
+    OpBuilder builder(op);
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    Value made;
+    bool isExtreme = isa<nn::ReduceMaxOp, nn::ReduceMinOp>(op), isMax = isa<nn::ReduceMaxOp>(op);
+    if (isa<nn::ReduceSumOp>(op) && isEmpty(op->getOperand(0)))
+      made = nn::zeros(builder, op->getLoc(), type);
+    else if (isExtreme && isEmpty(op->getOperand(0)))
+      made = builder.create<nn::ConstantOp>(op->getLoc(), identityOfExtreme(type, isMax));
+    if (!made)
+      return;
+    op->getResult(0).replaceAllUsesWith(made);
+    op->erase();
+  });
+}
+
 struct DecomposeOps final : impl::DecomposeOpsBase<DecomposeOps> {
   void runOnOperation() override {
     for (bool changed = true; changed;) {
@@ -91,6 +128,7 @@ struct DecomposeOps final : impl::DecomposeOpsBase<DecomposeOps> {
         changed = true;
       }
     }
+    replaceEmptyReductions(getOperation());
     RewritePatternSet patterns(&getContext());
     patterns.add<SplitColumnSum, LibraryInF32, NothingToCompute>(&getContext());
     if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(patterns))))

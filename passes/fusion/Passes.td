@@ -13,7 +13,8 @@ def DecomposeOps : Pass<"nn-decompose"> {
     parts (a norm's statistics in forward and backward) become one by CSE. A sum
     over several leading dimensions becomes two, the outermost last. Products and
     convolutions of f16, bf16 and f64 become f32 ones between casts: the library
-    computes no other type here. What has no elements becomes a constant.
+    computes no other type here. What has no elements becomes a
+    constant, and so does a reduction of it.
     Run after autodiff and before fusion, which puts the parts together again
     with their neighbours.
   }];

@@ -70,7 +70,9 @@ Status absolute(const Node &, const Operands &in, Results &out) {
   return unaryAny(in, out, [](auto x) { return x < 0 ? negative(x) : x; });
 }
 Status sign(const Node &, const Operands &in, Results &out) {
-  return unaryAny(in, out, [](auto x) { return decltype(x)((x > 0) - (x < 0)); });
+  return unaryAny(in, out, [](auto x) {
+    return x > 0 ? decltype(x)(1) : x < 0 ? decltype(x)(-1) : x;
+  });
 }
 Status logicalNot(const Node &, const Operands &in, Results &out) {
   return unaryAny(in, out, [](auto x) { return decltype(x)(x == 0); });
@@ -150,9 +152,10 @@ template <typename F> Status compare(const Operands &in, Results &out, F f) {
 DIFFRUN_ARITHMETIC(add, Plus()(a, b))
 DIFFRUN_ARITHMETIC(sub, Minus()(a, b))
 DIFFRUN_ARITHMETIC(mul, Times()(a, b))
-// The larger (smaller) one; a NaN in a comes through, as in the kernels.
-DIFFRUN_ARITHMETIC(maximum, a < b ? b : a)
-DIFFRUN_ARITHMETIC(minimum, b < a ? b : a)
+// The larger (smaller) one; NaN where either is NaN.
+DIFFRUN_ARITHMETIC(maximum, a < b || b != b ? b : a)
+DIFFRUN_ARITHMETIC(minimum, b < a || b != b ? b : a)
+DIFFRUN_ARITHMETIC(bitwiseAnd, static_cast<int64_t>(a) & static_cast<int64_t>(b))
 DIFFRUN_COMPARE(less, a < b)
 DIFFRUN_COMPARE(lessEqual, a <= b)
 DIFFRUN_COMPARE(greater, a > b)
@@ -162,16 +165,29 @@ DIFFRUN_COMPARE(notEqual, a != b)
 DIFFRUN_COMPARE(logicalAnd, a != 0 && b != 0)
 DIFFRUN_COMPARE(logicalOr, a != 0 || b != 0)
 
+Status refuseZero(const Tensor &divisor) {
+  for (int64_t b : divisor.integer)
+    if (b == 0)
+      return Status::invalid("integer division by zero");
+  return {};
+}
 Status div(const Node &, const Operands &in, Results &out) {
-  if (!out[0].isReal())
-    for (int64_t b : in[1]->integer)
-      if (b == 0)
-        return Status::invalid("integer division by zero");
+  DIFFRUN_RETURN_IF_ERROR(refuseZero(*in[1]));
   return arithmetic(in, out, [](auto a, auto b) {
     if constexpr (std::is_integral_v<decltype(a)>)
       return b == -1 ? negative(a) : a / b;
     else
       return a / b;
+  });
+}
+
+Status remainder(const Node &, const Operands &in, Results &out) {
+  DIFFRUN_RETURN_IF_ERROR(refuseZero(*in[1]));
+  return arithmetic(in, out, [](auto a, auto b) {
+    if constexpr (std::is_integral_v<decltype(a)>)
+      return b == -1 ? int64_t{0} : a % b;
+    else
+      return std::fmod(a, b);
   });
 }
 
@@ -217,11 +233,13 @@ void registerElementwise(Registry &r) {
   r["nn.exp"] = unaryReal<std::exp>;
   r["nn.expm1"] = unaryReal<std::expm1>;
   r["nn.log"] = unaryReal<std::log>;
+  r["nn.log1p"] = unaryReal<std::log1p>;
   r["nn.sqrt"] = unaryReal<std::sqrt>;
   r["nn.rsqrt"] = unaryReal<rsqrtOf>;
   r["nn.reciprocal"] = unaryReal<reciprocalOf>;
   r["nn.sin"] = unaryReal<std::sin>;
   r["nn.cos"] = unaryReal<std::cos>;
+  r["nn.atan"] = unaryReal<std::atan>;
   r["nn.tanh"] = unaryReal<std::tanh>;
   r["nn.erf"] = unaryReal<std::erf>;
   r["nn.sigmoid"] = unaryReal<sigmoid>;
@@ -236,9 +254,11 @@ void registerElementwise(Registry &r) {
   r["nn.sub"] = sub;
   r["nn.mul"] = mul;
   r["nn.div"] = div;
+  r["nn.remainder"] = remainder;
   r["nn.pow"] = power;
   r["nn.maximum"] = maximum;
   r["nn.minimum"] = minimum;
+  r["nn.bitwise_and"] = bitwiseAnd;
   r["nn.less"] = less;
   r["nn.less_equal"] = lessEqual;
   r["nn.greater"] = greater;

@@ -122,6 +122,10 @@ Status power(const Checker &c) {
   DIFFRUN_RETURN_IF_ERROR(arithmetic(c));
   return c.real(c.out[0]);
 }
+Status bitwise(const Checker &c) {
+  DIFFRUN_RETURN_IF_ERROR(arithmetic(c));
+  return c.whole(c.out[0]);
+}
 Status compare(const Checker &c) {
   DIFFRUN_RETURN_IF_ERROR(operandsBroadcast(c));
   return c.boolean(c.out[0]);
@@ -427,6 +431,7 @@ const std::map<std::string, Check> &checks() {
         {"nn.silu_grad", gradOfUnary},
         {"nn.cast", cast},
         {"nn.pow", power},
+        {"nn.bitwise_and", bitwise},
         {"nn.select", select},
         {"nn.constant", constant},
         {"nn.iota", iota},
@@ -457,11 +462,11 @@ const std::map<std::string, Check> &checks() {
         {"train.global_norm", globalNorm},
         {"train.update", update},
     };
-    for (const char *name :
-         {"floor", "ceil", "round", "exp", "expm1", "log", "sqrt", "rsqrt", "reciprocal", "sin",
-          "cos", "tanh", "erf", "sigmoid", "relu", "silu", "softplus", "gelu"})
+    for (const char *name : {"floor", "ceil",    "round",      "exp",  "expm1",    "log",  "log1p",
+                             "sqrt",  "rsqrt",   "reciprocal", "sin",  "cos",      "atan", "tanh",
+                             "erf",   "sigmoid", "relu",       "silu", "softplus", "gelu"})
       made[std::string("nn.") + name] = unaryReal;
-    for (const char *name : {"add", "sub", "mul", "div", "maximum", "minimum"})
+    for (const char *name : {"add", "sub", "mul", "div", "remainder", "maximum", "minimum"})
       made[std::string("nn.") + name] = arithmetic;
     for (const char *name : {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal",
                              "logical_and", "logical_or"})

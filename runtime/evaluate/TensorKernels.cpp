@@ -55,7 +55,9 @@ template <typename Combine>
 Status reduce(const Node &node, const Operands &in, Results &out, double initial, Combine combine) {
   std::vector<int64_t> axes = node.integers("axes");
   std::fill(out[0].real.begin(), out[0].real.end(), initial);
-  std::fill(out[0].integer.begin(), out[0].integer.end(), saturate(initial, DType::kI64));
+  DType dtype = out[0].type.dtype;
+  std::fill(out[0].integer.begin(), out[0].integer.end(),
+            dtype == DType::kBool ? initial > 0 : saturate(initial, dtype));
   forEach(in[0]->type.shape, {reducedStrides(in[0]->type.shape, axes)},
           [&](int64_t i, const std::vector<int64_t> &at) {
             if (out[0].isReal())

@@ -45,7 +45,30 @@ struct Emitter {
   Value add(Value x, Value y) const { return binary<arith::AddFOp, arith::AddIOp>(x, y); }
   Value sub(Value x, Value y) const { return binary<arith::SubFOp, arith::SubIOp>(x, y); }
   Value mul(Value x, Value y) const { return binary<arith::MulFOp, arith::MulIOp>(x, y); }
-  Value div(Value x, Value y) const { return binary<arith::DivFOp, arith::DivSIOp>(x, y); }
+  Value div(Value x, Value y) const {
+    if (isFloat())
+      return b.create<arith::DivFOp>(loc, x, y, flags());
+    return divided<arith::DivSIOp>(x, y, neg(x), c(0));
+  }
+  Value remainder(Value x, Value y) const {
+    if (isFloat())
+      return b.create<arith::RemFOp>(loc, x, y);
+    return divided<arith::RemSIOp>(x, y, c(0), x);
+  }
+  /// In double precision, by the C library, where f32 loses digits: e^(y log x),
+  /// which has no sign of its own either, and MLIR's polynomial of the arc tangent.
+  template <typename Op, typename... Operands> Value precisely(Operands... operands) const {
+    if (element().isF64())
+      return b.create<Op>(loc, operands...);
+    Type wide = like(b.getF64Type());
+    Value result = b.create<Op>(loc, Value(b.create<arith::ExtFOp>(loc, wide, operands))...);
+    return b.create<arith::TruncFOp>(loc, type, result);
+  }
+  /// f(x) of an odd function, computed of |x|.
+  template <typename Op> Value oddly(Value x) const {
+    Value y = math<Op>(math<math::AbsFOp>(x));
+    return select(less(x, c(0)), neg(y), y);
+  }
   Value neg(Value x) const {
     if (isFloat())
       return b.create<arith::NegFOp>(loc, x);
@@ -69,9 +92,27 @@ struct Emitter {
     return b.create<arith::SelectOp>(loc, condition, x, y);
   }
   Value maximum(Value x, Value y) const {
-    // A comparison and a select, not maximumf: that one's NaN handling costs
-    // three instructions. NaN in x comes through, as ONNX wants of Relu.
-    return select(less(x, y), y, x);
+    // A comparison and a select, not maximumf, which also orders -0 and 0. NaN
+    // in x comes through by itself; the test of y vanishes where y is constant.
+    return select(orNan(less(x, y), y), y, x);
+  }
+  Value minimum(Value x, Value y) const { return select(orNan(less(y, x), y), y, x); }
+  Value orNan(Value condition, Value x) const {
+    if (!isFloat())
+      return condition;
+    return b.create<arith::OrIOp>(loc, condition,
+                                  b.create<arith::CmpFOp>(loc, arith::CmpFPredicate::UNO, x, x));
+  }
+  Value isConstant(Value x, double value) const {
+    return b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::eq, x, c(value));
+  }
+  /// x / y or x % y of integers, defined for every y: by 0 it is 0 (x for the
+  /// remainder), by -1 it wraps. The processor would stop at either, and reads
+  /// 0 from lanes past a row's end.
+  template <typename Op> Value divided(Value x, Value y, Value byMinusOne, Value byZero) const {
+    Value zero = isConstant(y, 0), minusOne = isConstant(y, -1);
+    Value safe = select(b.create<arith::OrIOp>(loc, zero, minusOne), c(1), y);
+    return select(zero, byZero, select(minusOne, byMinusOne, b.create<Op>(loc, x, safe)));
   }
 
   /// 1 / (1 + e^-x). Large |x| is safe: e^-x overflows to infinity, 1/inf = 0.
@@ -120,19 +161,23 @@ Emitter emitter(Operation *op, OpBuilder &builder, ValueRange operands, int whic
   }
 DIFFC_EMIT_UNARY(NegOp, e.neg(x))
 DIFFC_EMIT_UNARY(AbsOp, e.isFloat() ? e.math<math::AbsFOp>(x) : e.math<math::AbsIOp>(x))
-DIFFC_EMIT_UNARY(SignOp, e.select(e.greater(x, e.c(0)), e.c(1),
-                                  e.select(e.less(x, e.c(0)), e.c(-1), e.c(0))))
+DIFFC_EMIT_UNARY(SignOp,
+                 e.select(e.greater(x, e.c(0)), e.c(1), e.select(e.less(x, e.c(0)), e.c(-1), x)))
 DIFFC_EMIT_UNARY(FloorOp, e.math<math::FloorOp>(x))
 DIFFC_EMIT_UNARY(CeilOp, e.math<math::CeilOp>(x))
 DIFFC_EMIT_UNARY(RoundOp, e.math<math::RoundEvenOp>(x))
 DIFFC_EMIT_UNARY(ExpOp, e.exp(x))
 DIFFC_EMIT_UNARY(Expm1Op, e.math<math::ExpM1Op>(x))
 DIFFC_EMIT_UNARY(LogOp, e.math<math::LogOp>(x))
+DIFFC_EMIT_UNARY(Log1pOp, e.math<math::Log1pOp>(x))
 DIFFC_EMIT_UNARY(SqrtOp, e.math<math::SqrtOp>(x))
 DIFFC_EMIT_UNARY(RsqrtOp, e.div(e.c(1), e.math<math::SqrtOp>(x)))
 DIFFC_EMIT_UNARY(ReciprocalOp, e.div(e.c(1), x))
-DIFFC_EMIT_UNARY(SinOp, e.math<math::SinOp>(x))
+// By |x|: the polynomial subtracts whole quarter turns, and -1 of them from a
+// small negative x, whose digits are lost.
+DIFFC_EMIT_UNARY(SinOp, e.oddly<math::SinOp>(x))
 DIFFC_EMIT_UNARY(CosOp, e.math<math::CosOp>(x))
+DIFFC_EMIT_UNARY(AtanOp, e.precisely<math::AtanOp>(x))
 DIFFC_EMIT_UNARY(TanhOp, e.tanh(x))
 DIFFC_EMIT_UNARY(ErfOp, e.math<math::ErfOp>(x))
 DIFFC_EMIT_UNARY(SigmoidOp, e.sigmoid(x))
@@ -163,9 +208,11 @@ DIFFC_EMIT_BINARY(AddOp, e.add(x, y))
 DIFFC_EMIT_BINARY(SubOp, e.sub(x, y))
 DIFFC_EMIT_BINARY(MulOp, e.mul(x, y))
 DIFFC_EMIT_BINARY(DivOp, e.div(x, y))
-DIFFC_EMIT_BINARY(PowOp, builder.create<math::PowFOp>(getLoc(), x, y))
+DIFFC_EMIT_BINARY(RemainderOp, e.remainder(x, y))
+DIFFC_EMIT_BINARY(PowOp, e.precisely<math::PowFOp>(x, y))
 DIFFC_EMIT_BINARY(MaximumOp, e.maximum(x, y))
-DIFFC_EMIT_BINARY(MinimumOp, e.select(e.less(y, x), y, x))
+DIFFC_EMIT_BINARY(MinimumOp, e.minimum(x, y))
+DIFFC_EMIT_BINARY(BitwiseAndOp, builder.create<arith::AndIOp>(getLoc(), x, y))
 DIFFC_EMIT_BINARY(LogicalAndOp, builder.create<arith::AndIOp>(getLoc(), x, y))
 DIFFC_EMIT_BINARY(LogicalOrOp, builder.create<arith::OrIOp>(getLoc(), x, y))
 
@@ -201,15 +248,15 @@ Value CastOp::emitPointwise(OpBuilder &builder, ValueRange operands) {
   if (toBits == 1)
     return e.compare(arith::CmpFPredicate::UNE, arith::CmpIPredicate::ne, x, e.c(0));
   if (isa<FloatType>(from)) {
-    // fptosi of an out-of-range value is poison: clamp to what fits first.
-    // The largest float below 2^(bits-1) depends on the source's precision.
-    double bound = std::ldexp(1.0, static_cast<int>(toBits) - 1);
-    double largest = from.isF64() && toBits == 32
-                         ? bound - 1
-                         : bound - std::ldexp(bound, -(from.isF64() ? 53 : 24));
-    Value low = e.select(e.less(x, e.c(-bound)), e.c(-bound), x);
-    Value clamped = e.select(e.greater(low, e.c(largest)), e.c(largest), low);
-    return builder.create<arith::FPToSIOp>(loc, result, clamped);
+    // fptosi of an out-of-range value is poison: convert 0 there, and select.
+    double bound = std::ldexp(1.0, static_cast<int>(toBits) - 1); // 2^(bits-1), a float
+    Value low = e.less(x, e.c(-bound));
+    Value high = e.compare(arith::CmpFPredicate::OGE, arith::CmpIPredicate::sge, x, e.c(bound));
+    Value outside = e.orNan(builder.create<arith::OrIOp>(loc, low, high), x);
+    Value inside = builder.create<arith::FPToSIOp>(loc, result, e.select(outside, e.c(0), x));
+    Emitter whole{builder, loc, result};
+    Value least = whole.c(-bound), largest = whole.sub(least, whole.c(1)); // wraps around
+    return e.select(low, least, e.select(high, largest, inside));
   }
   if (isa<FloatType>(to)) {
     if (fromBits == 1)

@@ -19,7 +19,7 @@ def Nn_AbsOp : Nn_UnaryOp<"abs", Nn_Tensor, [Nn_Differentiable]> {
   let summary = "|x|; the derivative at 0 is 0";
 }
 def Nn_SignOp : Nn_UnaryOp<"sign", Nn_Tensor, [Nn_Differentiable]> {
-  let summary = "-1, 0 or 1; the derivative is 0";
+  let summary = "-1, 0 or 1 (NaN of NaN); the derivative is 0";
 }
 def Nn_FloorOp : Nn_DiffUnaryOp<"floor"> { let summary = "Largest integer <= x"; }
 def Nn_CeilOp : Nn_DiffUnaryOp<"ceil"> { let summary = "Smallest integer >= x"; }
@@ -27,11 +27,15 @@ def Nn_RoundOp : Nn_DiffUnaryOp<"round"> { let summary = "Nearest integer, ties 
 def Nn_ExpOp : Nn_DiffUnaryOp<"exp"> { let summary = "e^x"; }
 def Nn_Expm1Op : Nn_DiffUnaryOp<"expm1"> { let summary = "e^x - 1, exact near 0"; }
 def Nn_LogOp : Nn_DiffUnaryOp<"log"> { let summary = "Natural logarithm"; }
+def Nn_Log1pOp : Nn_DiffUnaryOp<"log1p"> { let summary = "log(1 + x), exact near 0"; }
 def Nn_SqrtOp : Nn_DiffUnaryOp<"sqrt"> { let summary = "Square root"; }
 def Nn_RsqrtOp : Nn_DiffUnaryOp<"rsqrt"> { let summary = "1 / sqrt(x)"; }
 def Nn_ReciprocalOp : Nn_DiffUnaryOp<"reciprocal"> { let summary = "1 / x"; }
 def Nn_SinOp : Nn_DiffUnaryOp<"sin"> { let summary = "Sine of radians"; }
 def Nn_CosOp : Nn_DiffUnaryOp<"cos"> { let summary = "Cosine of radians"; }
+def Nn_AtanOp : Nn_DiffUnaryOp<"atan"> {
+  let summary = "Arc tangent, between -pi/2 and pi/2";
+}
 def Nn_TanhOp : Nn_DiffUnaryOp<"tanh"> { let summary = "Hyperbolic tangent"; }
 def Nn_ErfOp : Nn_DiffUnaryOp<"erf"> { let summary = "Error function"; }
 def Nn_SigmoidOp : Nn_DiffUnaryOp<"sigmoid"> { let summary = "1 / (1 + e^-x)"; }
@@ -75,7 +79,7 @@ def Nn_CastOp : Nn_Op<"cast", [Nn_Pointwise, Nn_Differentiable, Nn_CostOpInterfa
   let summary = "Convert the element type";
   let description = [{
     To a narrower float: round to nearest even. Float to integer: truncate,
-    saturating. To i1: x != 0.
+    saturating; NaN becomes 0. To i1: x != 0 (NaN is true).
   }];
   let arguments = (ins Nn_Tensor:$input, TypeAttr:$to);
   let results = (outs Nn_Tensor:$result);
@@ -99,8 +103,14 @@ def Nn_AddOp : Nn_ArithmeticOp<"add"> { let summary = "a + b"; let hasFolder = 1
 def Nn_SubOp : Nn_ArithmeticOp<"sub"> { let summary = "a - b"; let hasFolder = 1; }
 def Nn_MulOp : Nn_ArithmeticOp<"mul"> { let summary = "a * b"; let hasFolder = 1; }
 def Nn_DivOp : Nn_ArithmeticOp<"div"> {
-  let summary = "a / b; integers truncate toward zero";
+  let summary = "a / b; integers truncate toward zero, a / 0 is an error in the evaluator and 0 in a kernel";
   let hasFolder = 1;
+}
+def Nn_RemainderOp : Nn_ArithmeticOp<"remainder"> {
+  let summary = "a - b * trunc(a / b), exactly; it has a's sign";
+  let description = [{
+    Gradient: da = dy, db = -trunc(a / b) * dy. Of integers by 0: as nn.div.
+  }];
 }
 def Nn_PowOp : Nn_ArithmeticOp<"pow"> {
   let summary = "a to the power b";
@@ -113,10 +123,10 @@ def Nn_PowOp : Nn_ArithmeticOp<"pow"> {
   let hasCanonicalizer = 1; // a small constant exponent becomes products and roots
 }
 def Nn_MaximumOp : Nn_ArithmeticOp<"maximum"> {
-  let summary = "The larger one; a tie's gradient goes to a";
+  let summary = "The larger one, NaN where either is; a tie's gradient goes to a";
 }
 def Nn_MinimumOp : Nn_ArithmeticOp<"minimum"> {
-  let summary = "The smaller one; a tie's gradient goes to a";
+  let summary = "The smaller one, NaN where either is; a tie's gradient goes to a";
 }
 
 class Nn_CompareOp<string mnemonic> : Nn_BinaryOp<mnemonic, Nn_Tensor> {
@@ -130,6 +140,11 @@ def Nn_EqualOp : Nn_CompareOp<"equal"> { let summary = "a == b"; }
 def Nn_NotEqualOp : Nn_CompareOp<"not_equal"> { let summary = "a != b"; }
 def Nn_LogicalAndOp : Nn_BinaryOp<"logical_and", Nn_BoolTensor> { let summary = "a and b"; }
 def Nn_LogicalOrOp : Nn_BinaryOp<"logical_or", Nn_BoolTensor> { let summary = "a or b"; }
+
+def Nn_BitwiseAndOp : Nn_BinaryOp<"bitwise_and", Nn_IntTensor> {
+  let summary = "The bits that both have";
+  let results = (outs Nn_IntTensor:$result);
+}
 
 def Nn_SelectOp : Nn_Op<"select", [Nn_Pointwise, Nn_Differentiable, Nn_CostOpInterface]> {
   let summary = "condition ? a : b, all three broadcast";

@@ -24,17 +24,18 @@ std::vector<Sample> samples() {
   std::vector<Sample> all;
   TensorType x{F, {2, 3, 4}}, b{B, {2, 3, 4}}, n{I, {2, 3, 4}};
   for (const char *op :
-       {"nn.neg",   "nn.abs", "nn.sign",    "nn.floor", "nn.ceil",       "nn.round",   "nn.exp",
-        "nn.expm1", "nn.log", "nn.sqrt",    "nn.rsqrt", "nn.reciprocal", "nn.sin",     "nn.cos",
-        "nn.tanh",  "nn.erf", "nn.sigmoid", "nn.relu",  "nn.silu",       "nn.softplus"})
+       {"nn.neg",     "nn.abs",        "nn.sign", "nn.floor",   "nn.ceil", "nn.round",
+        "nn.exp",     "nn.expm1",      "nn.log",  "nn.log1p",   "nn.atan", "nn.sqrt",
+        "nn.rsqrt",   "nn.reciprocal", "nn.sin",  "nn.cos",     "nn.tanh", "nn.erf",
+        "nn.sigmoid", "nn.relu",       "nn.silu", "nn.softplus"})
     all.push_back({op, {x}, {x}});
   all.push_back({"nn.logical_not", {b}, {b}});
   all.push_back({"nn.gelu", {x}, {x}, {{"form", std::string("erf")}}});
   all.push_back({"nn.gelu_grad", {x, x}, {x}, {{"form", std::string("tanh")}}});
   all.push_back({"nn.silu_grad", {x, x}, {x}});
   all.push_back({"nn.cast", {x}, {n}});
-  for (const char *op :
-       {"nn.add", "nn.sub", "nn.mul", "nn.div", "nn.maximum", "nn.minimum", "nn.pow"})
+  for (const char *op : {"nn.add", "nn.sub", "nn.mul", "nn.div", "nn.maximum", "nn.minimum",
+                         "nn.pow", "nn.remainder"})
     all.push_back({op, {x, {F, {3, 1}}}, {x}});
   all.push_back({"nn.mul", {n, {I, {4}}}, {n}});
   for (const char *op :
@@ -42,6 +43,7 @@ std::vector<Sample> samples() {
     all.push_back({op, {x, {F, {1, 4}}}, {b}});
   for (const char *op : {"nn.logical_and", "nn.logical_or"})
     all.push_back({op, {b, b}, {b}});
+  all.push_back({"nn.bitwise_and", {n, {I, {4}}}, {n}});
   all.push_back({"nn.select", {b, x, {F, {4}}}, {x}});
   all.push_back({"nn.constant", {}, {x}, {{"value", Tensor(x)}}});
   all.push_back({"nn.iota", {}, {n}, {{"axis", int64_t{1}}}});

@@ -157,6 +157,36 @@ TEST(Evaluate, CastSaturatesAndTruncates) {
   EXPECT_EQ(out[0].integer, (std::vector<int64_t>{-2, 2, 2147483647, 0}));
 }
 
+TEST(Evaluate, RemaindersHaveTheDividendsSign) {
+  expectNear(
+      run("nn.remainder", {}, {real({4}, {-7, 7, 5.5, 1}), real({4}, {3, -3, 2, kInf})}, {{4}})[0],
+      {-1, 1, 1.5, 1});
+  Tensor least = integers({3}, {-7, std::numeric_limits<int64_t>::min(), 7});
+  auto rest = run("nn.remainder", {}, {least, integers({3}, {3, -1, -3})}, {{3}}, DType::kI64);
+  EXPECT_EQ(rest[0].integer, (std::vector<int64_t>{-1, 0, 1}));
+  auto byZero = tryRun("nn.remainder", {}, {least, integers({}, {0})}, {{DType::kI64, {3}}});
+  ASSERT_FALSE(byZero.ok());
+  EXPECT_NE(byZero.status().message().find("division by zero"), std::string::npos);
+}
+
+TEST(Evaluate, NaNWinsMaximumAndMinimum) {
+  Tensor a = real({3}, {NAN, 1, 2}), b = real({3}, {1, NAN, 3});
+  for (const char *op : {"nn.maximum", "nn.minimum"}) {
+    auto y = run(op, {}, {a, b}, {{3}});
+    EXPECT_TRUE(std::isnan(y[0].real[0]) && std::isnan(y[0].real[1])) << op;
+    EXPECT_EQ(y[0].real[2], op[4] == 'a' ? 3 : 2);
+  }
+}
+
+TEST(Evaluate, SmallArgumentsKeepTheirDigits) {
+  expectNear(run("nn.log1p", {}, {real({2}, {1e-20, -0.5})}, {{2}})[0], {1e-20, std::log(0.5)});
+  EXPECT_EQ(run("nn.log1p", {}, {real({1}, {1e-20})}, {{1}})[0].real[0], 1e-20);
+  expectNear(run("nn.atan", {}, {real({3}, {1, -kInf, 0})}, {{3}})[0], {M_PI / 4, -M_PI / 2, 0});
+  auto bits = run("nn.bitwise_and", {}, {integers({2}, {-1, 12}), integers({2}, {6, 10})}, {{2}},
+                  DType::kI64);
+  EXPECT_EQ(bits[0].integer, (std::vector<int64_t>{6, 8}));
+}
+
 // L = -mean(w x): the gradient is -1, so AdamW at lr 1 adds 1 per step.
 TEST(Evaluate, AdamWCountsSteps) {
   Tensor w = real({}, {0}), m = w, v = w;

@@ -32,11 +32,13 @@ public:
     auto *info = graph().add_output();
     info->set_name(name);
   }
-  void input(const std::string &name, const std::vector<std::string> &dims) {
+  void input(const std::string &name, const std::vector<std::string> &dims,
+             onnx::TensorProto::DataType element = onnx::TensorProto::FLOAT) {
     auto *info = graph().add_input();
     info->set_name(name);
     auto *tensor = info->mutable_type()->mutable_tensor_type();
-    tensor->set_elem_type(onnx::TensorProto::FLOAT);
+    tensor->set_elem_type(element);
+    tensor->mutable_shape();
     for (const std::string &dim : dims)
       if (!dim.empty() && isdigit(dim[0]))
         tensor->mutable_shape()->add_dim()->set_dim_value(std::stoll(dim));

@@ -34,16 +34,15 @@ bool allOf(const std::vector<Tensor> &tensors, bool (*such)(diffrun::DType)) {
 /// A model whose graph also returns the loss and its gradients.
 class Differentiated {
 public:
+  Status importPlain(const OnnxBuilder &builder, const ImportOptions &options) {
+    DIFFRUN_RETURN_IF_ERROR(open(builder, options));
+    outputs = block().getTerminator()->getNumOperands();
+    return number();
+  }
+
   Status import(const OnnxBuilder &builder, const ImportOptions &options,
                 const std::optional<Values> &weights) {
-    DIFFRUN_ASSIGN(ModelFile file, ModelFile::open(builder.save()));
-    DIFFRUN_ASSIGN(module, importModel(context, file, options));
-    PassManager pm(&context);
-    pm.addPass(createDecomposeAttention());
-    if (failed(pm.run(*module)))
-      return Status::internal("attention is left");
-    auto model = *module->getOps<train::ModelOp>().begin();
-    graph = *model.getOps<train::GraphOp>().begin();
+    DIFFRUN_RETURN_IF_ERROR(open(builder, options));
     Operation *end = block().getTerminator();
     OpBuilder b(end);
     SmallVector<Value> results(end->getOperands());
@@ -79,9 +78,7 @@ public:
     end->setOperands(results);
     graph.setFunctionType(
         b.getFunctionType(block().getArgumentTypes(), ValueRange(results).getTypes()));
-    for (Value argument : block().getArguments())
-      DIFFRUN_RETURN_IF_ERROR(built.number(argument).status());
-    return built.append(block());
+    return number();
   }
 
   std::string nameOf(unsigned argument) {
@@ -184,6 +181,23 @@ public:
   std::vector<unsigned> sources; ///< argument of each gradient
 
 private:
+  Status open(const OnnxBuilder &builder, const ImportOptions &options) {
+    DIFFRUN_ASSIGN(ModelFile file, ModelFile::open(builder.save()));
+    DIFFRUN_ASSIGN(module, importModel(context, file, options));
+    PassManager pm(&context);
+    pm.addPass(createDecomposeAttention());
+    if (failed(pm.run(*module)))
+      return Status::internal("attention is left");
+    auto model = *module->getOps<train::ModelOp>().begin();
+    graph = *model.getOps<train::GraphOp>().begin();
+    return {};
+  }
+  Status number() {
+    for (Value argument : block().getArguments())
+      DIFFRUN_RETURN_IF_ERROR(built.number(argument).status());
+    return built.append(block());
+  }
+
   MLIRContext context{MLIRContext::Threading::DISABLED};
   OwningOpRef<ModuleOp> module;
   train::GraphOp graph;
@@ -248,6 +262,37 @@ void checkOperator(const OnnxBuilder &builder, const std::map<std::string, Value
   auto compiled = model.runCompiled(*at);
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
   checkCompiled(*results, *compiled, tolerance);
+}
+
+Result<BothWays> runBothWays(const OnnxBuilder &builder, const std::map<std::string, Values> &feeds,
+                             const ImportOptions &options) {
+  Differentiated model;
+  DIFFRUN_RETURN_IF_ERROR(model.importPlain(builder, options));
+  DIFFRUN_ASSIGN(auto at, model.argumentsFrom(feeds));
+  BothWays both;
+  DIFFRUN_ASSIGN(both.evaluated, model.evaluate(at));
+  DIFFRUN_ASSIGN(both.compiled, model.runCompiled(at));
+  return both;
+}
+
+void expectBothWays(const OnnxBuilder &builder, const std::map<std::string, Values> &feeds,
+                    const Ints &shape, const Values &expected, double tolerance,
+                    const ImportOptions &options) {
+  auto both = runBothWays(builder, feeds, options);
+  ASSERT_TRUE(both.ok()) << both.status().message();
+  for (bool compiled : {false, true}) {
+    const Tensor &y = compiled ? both->compiled.front() : both->evaluated.front();
+    SCOPED_TRACE(compiled ? "compiled" : "evaluated");
+    ASSERT_EQ(y.type.shape, shape);
+    ASSERT_EQ(y.type.count(), static_cast<int64_t>(expected.size()));
+    for (size_t i = 0; i < expected.size(); ++i) {
+      double got = y.isReal() ? y.real[i] : static_cast<double>(y.integer[i]), want = expected[i];
+      bool exact = !y.isReal() || !std::isfinite(want);
+      bool same = got == want || (std::isnan(got) && std::isnan(want)) ||
+                  (!exact && std::fabs(got - want) <= tolerance * std::max(1.0, std::fabs(want)));
+      EXPECT_TRUE(same) << "element " << i << " is " << got << ", not " << want;
+    }
+  }
 }
 
 Result<Values> gradientOf(const OnnxBuilder &builder, const std::string &name,

@@ -14,6 +14,21 @@ namespace diffc::test {
 void checkOperator(const OnnxBuilder &model, const std::map<std::string, Values> &feeds,
                    const ImportOptions &options = {}, double tolerance = 2e-5);
 
+/// The model's outputs on the feeds, by the evaluator and by a compiled plan.
+struct BothWays {
+  std::vector<diffrun::evaluate::Tensor> evaluated, compiled;
+};
+diffrun::Result<BothWays> runBothWays(const OnnxBuilder &model,
+                                      const std::map<std::string, Values> &feeds,
+                                      const ImportOptions &options = {});
+
+/// Expects the first output, both ways, to have this shape and these values;
+/// NaN equals NaN. Integers and infinities exactly; `tolerance` is relative to
+/// the value, at least to 1.
+void expectBothWays(const OnnxBuilder &model, const std::map<std::string, Values> &feeds,
+                    const Ints &shape, const Values &expected, double tolerance = 1e-6,
+                    const ImportOptions &options = {});
+
 /// The gradient of sum(weights * y) for one input or parameter, by the evaluator;
 /// `weights` are those of the first output.
 diffrun::Result<Values> gradientOf(const OnnxBuilder &model, const std::string &name,

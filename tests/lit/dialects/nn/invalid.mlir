@@ -88,3 +88,22 @@ func.func @convolution(%x: tensor<1x3x8x8xf32>, %w: tensor<4x2x3x3xf32>) {
   %0 = nn.convolution %x, %w {strides = array<i64: 1, 1>, pads_low = array<i64: 0, 0>, pads_high = array<i64: 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : tensor<1x3x8x8xf32>, tensor<4x2x3x3xf32> -> tensor<1x4x6x6xf32>
   return
 }
+
+// -----
+
+// Bits are integers'.
+
+func.func @bits_of_floats(%x: tensor<2xf32>) -> tensor<2xf32> {
+  // expected-error @+1 {{op operand #0 must be}}
+  %0 = nn.bitwise_and %x, %x : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+
+// -----
+
+func.func @remainder_of_two_types(%x: tensor<2xf32>, %y: tensor<2xi32>) -> tensor<2xf32> {
+  // expected-error @+2 {{element types differ}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.remainder %x, %y : tensor<2xf32>, tensor<2xi32> -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}

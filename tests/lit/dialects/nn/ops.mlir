@@ -4,7 +4,8 @@
 // Every operator's custom form, read back from its own printing.
 
 // CHECK-LABEL: func.func @elementwise
-func.func @elementwise(%x: tensor<2x8xf32>, %b: tensor<8xf32>) -> tensor<2x8xf32> {
+func.func @elementwise(%x: tensor<2x8xf32>, %b: tensor<8xf32>, %n: tensor<2x8xi32>,
+                       %m: tensor<8xi32>) -> tensor<2x8xf32> {
   // CHECK: nn.gelu %{{.*}} {form = #nn.gelu_form<tanh>} : tensor<2x8xf32>
   %0 = nn.gelu %x {form = #nn.gelu_form<tanh>} : tensor<2x8xf32>
   // CHECK: nn.add %{{.*}}, %{{.*}} : tensor<2x8xf32>, tensor<8xf32> -> tensor<2x8xf32>
@@ -17,6 +18,14 @@ func.func @elementwise(%x: tensor<2x8xf32>, %b: tensor<8xf32>) -> tensor<2x8xf32
   %4 = nn.cast %3 {to = bf16} : tensor<2x8xf32> -> tensor<2x8xbf16>
   // CHECK: nn.silu_grad
   %5 = nn.silu_grad %x, %3 : tensor<2x8xf32>
+  // CHECK: nn.atan
+  %6 = nn.atan %x : tensor<2x8xf32>
+  // CHECK: nn.log1p
+  %7 = nn.log1p %6 : tensor<2x8xf32>
+  // CHECK: nn.remainder %{{.*}}, %{{.*}} : tensor<2x8xf32>, tensor<8xf32> -> tensor<2x8xf32>
+  %8 = nn.remainder %7, %b : tensor<2x8xf32>, tensor<8xf32> -> tensor<2x8xf32>
+  // CHECK: nn.bitwise_and %{{.*}} : tensor<2x8xi32>, tensor<8xi32> -> tensor<2x8xi32>
+  %9 = nn.bitwise_and %n, %m : tensor<2x8xi32>, tensor<8xi32> -> tensor<2x8xi32>
   return %5 : tensor<2x8xf32>
 }
 

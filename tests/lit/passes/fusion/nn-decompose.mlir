@@ -155,3 +155,18 @@ func.func @nothing(%x: tensor<2x3xf32>) -> tensor<2x0xf32> {
   %1 = nn.exp %0 : tensor<2x0xf32>
   return %1 : tensor<2x0xf32>
 }
+
+// What has no elements is a constant, and so is a reduction of it.
+
+// CHECK-LABEL: func.func @empty
+func.func @empty(%x: tensor<2x0xf32>, %n: tensor<0x3xi32>) -> (tensor<2x0xf32>, tensor<2xf32>, tensor<3xi32>) {
+  // CHECK-NOT: nn.exp
+  // CHECK-DAG: nn.constant dense<> : tensor<2x0xf32>
+  // CHECK-DAG: nn.constant dense<0xFF800000> : tensor<2xf32>
+  // CHECK-DAG: nn.constant dense<2147483647> : tensor<3xi32>
+  // CHECK-NOT: nn.reduce
+  %0 = nn.exp %x : tensor<2x0xf32>
+  %1 = nn.reduce_max %0 {axes = array<i64: 1>} : tensor<2x0xf32> -> tensor<2xf32>
+  %2 = nn.reduce_min %n {axes = array<i64: 0>} : tensor<0x3xi32> -> tensor<3xi32>
+  return %0, %1, %2 : tensor<2x0xf32>, tensor<2xf32>, tensor<3xi32>
+}

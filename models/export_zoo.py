@@ -9,6 +9,8 @@ dyn20, dyn21, dyn23 the one of torch.export; without --exporter, all. Parameters
 the module's own names and layouts; --raw: the exporter's own file as it is.
 """
 import argparse
+import contextlib
+import io
 import warnings
 from pathlib import Path
 
@@ -43,10 +45,12 @@ def write_weights(module: torch.nn.Module, path: Path) -> None:
 
 def write(name: str, exporter: str, raw: bool, path: Path) -> None:
     opset, dynamo = EXPORTERS[exporter]
-    with warnings.catch_warnings():
+    # An exporter that fails prints the whole graph.
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         make = export if raw else export_named
-        model = make(build(name), ZOO[name].inputs(), opset, dynamo, outputs_of(name))
+        model = make(build(name), ZOO[name].inputs(), opset, dynamo, outputs_of(name),
+                     ZOO[name].symbolic)
     onnx.save(model, path)
 
 

@@ -109,11 +109,18 @@ def graph_only(model: onnx.ModelProto, make) -> onnx.ModelProto:
     values of its parameters of rank 1 and more; `make()` builds a fresh module."""
     shapes = {name: list(p.shape) for name, p in make().named_parameters() if p.dim() > 0}
     values = initial_values(make, [name for name, _ in make().named_parameters()])
-    graph = model.graph
-    dense = [tensor for tensor in graph.initializer if tensor.name not in shapes]
-    lost = set(shapes) - {tensor.name for tensor in graph.initializer}
+    lost = set(shapes) - {tensor.name for tensor in model.graph.initializer}
     if lost:
         raise ValueError("parameters that are no initializers: " + ", ".join(sorted(lost)))
+    draws = {name: distribution_of(values[name], name) for name in shapes}
+    return without_values(model, shapes, draws)
+
+
+def without_values(model: onnx.ModelProto, shapes: dict, draws: dict) -> onnx.ModelProto:
+    """`model` with the parameters in `shapes` ({name: extents}) as empty sparse tensors
+    that are drawn as `draws` says ({name: distribution})."""
+    graph = model.graph
+    dense = [tensor for tensor in graph.initializer if tensor.name not in shapes]
     del graph.initializer[:]
     graph.initializer.extend(dense)
     info = model.training_info.add()
@@ -124,8 +131,7 @@ def graph_only(model: onnx.ModelProto, make) -> onnx.ModelProto:
         sparse.indices.CopyFrom(TensorProto(name=f"{name}_indices", data_type=TensorProto.INT64,
                                             dims=[0]))
         output = f"initial_{name}"
-        info.initialization.node.append(
-            _draw(distribution_of(values[name], name), output, shape, info.initialization))
+        info.initialization.node.append(_draw(draws[name], output, shape, info.initialization))
         info.initialization.output.append(
             helper.make_tensor_value_info(output, TensorProto.FLOAT, shape))
         info.initialization_binding.add(key=name, value=output)

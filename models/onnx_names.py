@@ -123,27 +123,29 @@ def set_values(model: onnx.ModelProto, module: torch.nn.Module) -> None:
 
 
 def export(module: torch.nn.Module, inputs: dict, opset: int, dynamo: bool = True,
-           outputs=("out",)) -> onnx.ModelProto:
+           outputs=("out",), symbolic: bool = True) -> onnx.ModelProto:
     """What the exporter itself makes of `module`: `inputs` by argument name in forward's
-    order, the first dimension of each symbolic and called "batch"."""
+    order, the first dimension of each symbolic and called "batch", unless the batch is to
+    stay that of the inputs (`symbolic` false)."""
     names, values = list(inputs), tuple(inputs.values())
     if dynamo:
         batch = torch.export.Dim("batch", min=1)
+        shapes = tuple({0: batch} for _ in names) if symbolic else None
         return torch.onnx.export(module, values, dynamo=True, opset_version=opset,
                                  input_names=names, output_names=list(outputs), verbose=False,
-                                 dynamic_shapes=tuple({0: batch} for _ in names)).model_proto
+                                 dynamic_shapes=shapes).model_proto
     data = io.BytesIO()
     torch.onnx.export(module, values, data, dynamo=False, opset_version=opset,
                       input_names=names, output_names=list(outputs),
-                      dynamic_axes={name: {0: "batch"} for name in names})
+                      dynamic_axes={name: {0: "batch"} for name in names} if symbolic else None)
     return onnx.load_from_string(data.getvalue())
 
 
 def export_named(module: torch.nn.Module, inputs: dict, opset: int, dynamo: bool = True,
-                 outputs=("out",)) -> onnx.ModelProto:
+                 outputs=("out",), symbolic: bool = True) -> onnx.ModelProto:
     """export(), with the module's own parameters in it."""
     with fingerprinted(module) as parameters:
-        model = export(module, inputs, opset, dynamo, outputs)
+        model = export(module, inputs, opset, dynamo, outputs, symbolic)
     strip(model)
     name_parameters(model, parameters)
     set_values(model, module)

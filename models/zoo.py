@@ -6,7 +6,7 @@ parameters have the library's own names, so that its checkpoints fit. Weights ar
 drawn: nothing is downloaded. models/export_zoo.py writes them as ONNX.
 """
 import importlib.util
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Callable
 
 import torch
@@ -19,14 +19,15 @@ class Entry:
     """One model. `make()` builds the module; `inputs()` gives tensors by forward's
     argument names, the batch first; `roles`: what each input is to a recipe, `data`
     if it is data under its own name. `loss`: the module's last output is its loss.
-    `needs`: a Python package beside torch and diffusers."""
+    `needs`: a Python package beside torch and diffusers. `symbolic`: whether it can be
+    exported for any batch."""
     make: Callable
     inputs: Callable
     roles: dict
     loss: bool = False
     needs: str = ""
+    symbolic: bool = True
     about: str = ""
-    tags: tuple = field(default_factory=tuple)
 
 
 ZOO: dict = {}
@@ -246,7 +247,7 @@ def vq_decoder():
     return Decoder(_vq())
 
 
-@entry("vq_whole", inputs=_picture(3, 16), roles={"sample": "clean"}, tags=("detach",))
+@entry("vq_whole", inputs=_picture(3, 16), roles={"sample": "clean"})
 def vq_whole():
     """VQModel: encodes, takes each code's nearest entry of the table, decodes."""
     from diffusers import VQModel
@@ -280,7 +281,8 @@ def dit_with(**configuration):
 
 @entry("pixart", roles=_NOISY | {"encoder_hidden_states": "text", "encoder_attention_mask": "data"},
        inputs=_noisy(4, 8, encoder_hidden_states=(5, 12), encoder_attention_mask=torch.tensor(
-           [[1.0, 1, 1, 0, 0], [1.0, 1, 1, 1, 1]])))
+           [[1.0, 1, 1, 0, 0], [1.0, 1, 1, 1, 1]])),
+       symbolic=False)  # torch.export finds the batch in its reshapes not provable
 def pixart():
     """PixArtTransformer2DModel (alpha): one modulation for all blocks, a mask over
     the text."""
@@ -288,14 +290,16 @@ def pixart():
                        caption_channels=12, num_layers=2, sample_size=8)
 
 
-def pixart_with(**configuration):
+def pixart_with(mean_only: bool = False, **configuration):
+    """`mean_only`: without the variance, the second half of the channels."""
     from diffusers import PixArtTransformer2DModel
 
     def forward(call, sample, timestep, encoder_hidden_states, encoder_attention_mask):
-        return call(sample, encoder_hidden_states, timestep, encoder_attention_mask=
-                    encoder_attention_mask, added_cond_kwargs={"resolution": None,
-                                                               "aspect_ratio": None},
-                    return_dict=False)[0]
+        out = call(sample, encoder_hidden_states, timestep, encoder_attention_mask=
+                   encoder_attention_mask, added_cond_kwargs={"resolution": None,
+                                                              "aspect_ratio": None},
+                   return_dict=False)[0]
+        return out.chunk(2, 1)[0] if mean_only else out
     return tensors_only(PixArtTransformer2DModel, forward)(
         in_channels=4, out_channels=8, patch_size=2, use_additional_conditions=False,
         norm_type="ada_norm_single", norm_elementwise_affine=False, norm_eps=1e-6, **configuration)

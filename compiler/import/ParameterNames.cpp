@@ -1,6 +1,7 @@
 #include "compiler/import/ParameterNames.h"
 
 #include "compiler/import/ExporterNotes.h"
+#include "compiler/import/WeightLayouts.h"
 #include "runtime/checkpoint/Safetensors.h"
 
 #include <algorithm>
@@ -18,8 +19,6 @@ using onnx::TensorProto;
 namespace diffc {
 namespace {
 
-using Shape = std::vector<int64_t>;
-
 /// What a tensor of the file was in the module.
 struct Origin {
   enum Kind { kConstant, kParameter } kind = kParameter;
@@ -35,15 +34,6 @@ struct Tensor {
 
   Shape shape() const { return {proto.dims().begin(), proto.dims().end()}; }
 };
-
-std::string transposedBytes(const std::string &bytes, int64_t rows, int64_t columns) {
-  std::string out(bytes.size(), '\0');
-  size_t each = bytes.empty() ? 0 : bytes.size() / (rows * columns);
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j)
-      std::memcpy(&out[(j * rows + i) * each], &bytes[(i * columns + j) * each], each);
-  return out;
-}
 
 class Tracer {
 public:
@@ -65,6 +55,7 @@ public:
     findReaders();
     for (const std::string &name : std::vector<std::string>(order))
       DIFFRUN_RETURN_IF_ERROR(trace(tensors.at(name)));
+    restoreBiases();
     DIFFRUN_RETURN_IF_ERROR(separate());
     if (!own)
       DIFFRUN_RETURN_IF_ERROR(tie());
@@ -185,10 +176,17 @@ private:
       auto parts = info == notes.end() ? std::vector<std::string>() : foldedFrom(*info->second);
       if (parts.size() == 1 && isSigned(parts[0]) && shape.size() == 2)
         return parameter(parts[0], true, {shape[1], shape[0]});
-      if (std::none_of(parts.begin(), parts.end(),
-                       [&](const std::string &part) { return isSigned(part); }))
+      parts.erase(std::remove_if(parts.begin(), parts.end(),
+                                 [&](const std::string &part) { return !isSigned(part); }),
+                  parts.end());
+      if (parts.empty())
         return constant();
-      return nothing(); // a parameter and more: how they were joined is not told
+      // A parameter and more: only of a group norm it is clear that it is a reshape.
+      std::string scope = commonScope(name);
+      const char *leaf = isColumn(shape) ? affineLeaf(name, scope) : nullptr;
+      if (parts.size() == 1 && leaf && parts[0] == scope + "." + leaf)
+        return parameter(parts[0], false, {shape[0]});
+      return nothing();
     }
     if (name.rfind("onnx::", 0) != 0)
       return nothing();
@@ -246,11 +244,6 @@ private:
           return base;
       }
     return scope;
-  }
-
-  static bool isColumn(const Shape &shape) { // [C, 1, ...]
-    return shape.size() >= 2 &&
-           std::all_of(shape.begin() + 1, shape.end(), [](int64_t extent) { return extent == 1; });
   }
 
   /// "weight" or "bias" if the tensor is that of Add(Mul(Reshape, weight), bias), all in
@@ -326,10 +319,7 @@ private:
   /// torch.export stores tensors of equal values once. Where a module lacks a parameter
   /// and reads another module's instead, it gets its own again.
   Status separate() {
-    std::set<std::string> present;
-    for (const auto &[name, tensor] : tensors)
-      if (tensor.origin && tensor.origin->kind == Origin::kParameter)
-        present.insert(tensor.origin->name);
+    std::set<std::string> present = found();
     std::map<std::string, std::vector<std::string>> missing; // scope -> names
     for (const std::string &name : allNames())
       if (size_t dot = name.rfind('.'); dot != std::string::npos && !present.count(name))
@@ -369,6 +359,53 @@ private:
         giveOwn(names[i], operands[i]);
     }
     return {};
+  }
+
+  /// The parameters that tensors were traced to.
+  std::set<std::string> found() const {
+    std::set<std::string> names;
+    for (const auto &[name, tensor] : tensors)
+      if (tensor.origin && tensor.origin->kind == Origin::kParameter)
+        names.insert(tensor.origin->name);
+    return names;
+  }
+
+  /// torch.export drops biases that are zero, as fresh ones of zero layers are. Where the
+  /// module has one it comes back: it is to be trained.
+  void restoreBiases() {
+    std::set<std::string> present = found(), restored;
+    std::vector<std::string> all = allNames();
+    for (NodeProto &node : *graph.mutable_node()) {
+      bool bare = node.input_size() == 2 || (node.input_size() == 3 && node.input(2).empty());
+      auto weight = bare ? tensors.find(node.input(1)) : tensors.end();
+      std::string name = scopeOf(node) + ".bias";
+      if (weight == tensors.end() || present.count(name) ||
+          std::find(all.begin(), all.end(), name) == all.end())
+        continue;
+      int64_t extent = biasExtent(node, weight->second.shape());
+      if (extent < 0 || (own && !isZero(*own->find(name), extent)))
+        continue;
+      if (node.input_size() == 3)
+        node.set_input(2, name);
+      else
+        node.add_input(name);
+      if (!restored.insert(name).second) // a module that is called again
+        continue;
+      Tensor bias;
+      bias.proto.set_name(name);
+      bias.proto.set_data_type(weight->second.proto.data_type());
+      bias.proto.add_dims(extent);
+      bias.proto.set_raw_data(std::string(extent * elementBytes(bias.proto.data_type()), '\0'));
+      bias.origin = parameter(name, false, {extent});
+      tensors[name] = std::move(bias);
+      order.push_back(name);
+    }
+  }
+
+  static bool isZero(const diffrun::SafetensorsView &view, int64_t extent) {
+    const auto *bytes = reinterpret_cast<const char *>(view.data);
+    return view.shape == Shape{extent} &&
+           std::all_of(bytes, bytes + view.bytes, [](char byte) { return byte == 0; });
   }
 
   void giveOwn(const std::string &name, std::pair<int, int> operand) {

@@ -24,6 +24,8 @@ namespace diffc {
 ///      second operand of a MatMul in /a/b is the transposed a.b.weight; the factor and the
 ///      summand of a group norm are its weight and bias; others are constants
 ///
+/// Biases that an exporter dropped because they were zero come back.
+///
 /// A tensor that several modules read becomes a parameter for each if all its elements are
 /// equal (fresh norms) or `parameters` has each; otherwise it is tied and stays one. Files
 /// of neither exporter are left as they are.

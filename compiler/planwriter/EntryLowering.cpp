@@ -111,6 +111,10 @@ private:
   plan::BufferAttr slotBuffer(train::SlotAttr slot) { return layout.slots.lookup(slot); }
 
   Status makeStorages() {
+    for (auto [slot, state] : llvm::zip(commit().getSlots(), commit().getStates()))
+      committedTo[nn::viewedValue(state)].push_back(cast<train::SlotAttr>(slot));
+    for (auto read : block.getOps<train::ReadOp>())
+      readsOf[read.getSlot()].push_back(read);
     for (BlockArgument argument : block.getArguments())
       storageOf[argument] = newStorage(argument, -1, std::max<int64_t>(lastUse(argument), 0));
     for (Operation &op : block) {
@@ -158,16 +162,11 @@ private:
   /// every reader of the old value is done, or is this kernel at the very
   /// elements that it writes.
   std::optional<int64_t> slotInPlace(Operation *op, int64_t index) {
-    Value result = op->getResult(index);
-    for (auto [slotAttr, state] : llvm::zip(commit().getSlots(), commit().getStates())) {
-      auto slot = cast<train::SlotAttr>(slotAttr);
-      if (nn::viewedValue(state) != result || written.count(slot))
+    for (train::SlotAttr slot : committedTo.lookup(op->getResult(index))) {
+      if (written.count(slot))
         continue;
       bool free = true;
-      for (Operation &other : block) {
-        auto read = dyn_cast<train::ReadOp>(other);
-        if (!read || read.getSlot() != slot)
-          continue;
+      for (train::ReadOp read : readsOf.lookup(slot)) {
         int64_t use = lastUse(read.getResult());
         if (use > position[op])
           free = false;
@@ -372,8 +371,10 @@ private:
   int64_t last = 0;                        ///< the commit's step
   DenseMap<Operation *, KernelInfo> infos;
   std::vector<Storage> storages;
-  DenseMap<Value, int64_t> storageOf; ///< by root value
-  DenseSet<Attribute> written;        ///< slots that an operation writes
+  DenseMap<Value, int64_t> storageOf;                        ///< by root value
+  DenseMap<Value, SmallVector<train::SlotAttr>> committedTo; ///< by the value, not a view of it
+  DenseMap<Attribute, SmallVector<train::ReadOp>> readsOf;   ///< by slot
+  DenseSet<Attribute> written;                               ///< slots that an operation writes
   std::set<std::pair<Operation *, int64_t>> takenBy;
   nn::EvaluationGraph graph;
 };

@@ -125,10 +125,14 @@ json describe(const proto::Plan &plan, const ReportOptions &options) {
                 {"batch", entry.batch()},
                 {"operations", entry.ops_size()},
                 {"arena_bytes", entry.arena_bytes()}};
-    int64_t flops = 0, read = 0, written = 0;
-    for (const proto::Op &op : entry.ops())
+    int64_t flops = 0, multiplied = 0, read = 0, written = 0;
+    for (const proto::Op &op : entry.ops()) {
       flops += op.flops(), read += op.bytes_read(), written += op.bytes_written();
-    one["flops"] = flops, one["bytes_read"] = read, one["bytes_written"] = written;
+      if (op.has_matmul() || op.has_convolution())
+        multiplied += op.flops() / 2;
+    }
+    one["flops"] = flops, one["multiply_accumulates"] = multiplied, one["bytes_read"] = read,
+    one["bytes_written"] = written;
     if (options.memory) {
       Peak peak = peakOf(entry, arena);
       one["peak_live_bytes"] = peak.bytes;
@@ -175,11 +179,12 @@ std::string asText(const json &plan, const ReportOptions &options) {
                       mebibytes(plan["spaces"]["arena"].get<int64_t>()),
                       mebibytes(plan["spaces"]["constants"].get<int64_t>()));
   for (const json &entry : plan["entries"]) {
-    text += fmt::format("entry {}: batch {}, {} operations, {:.3f} GFLOP, {:.1f} MiB read, {:.1f} "
-                        "MiB written, arena {:.2f} MiB\n",
+    text += fmt::format("entry {}: batch {}, {} operations, {:.3f} GFLOP, {:.3f} G multiply-"
+                        "accumulates, {:.1f} MiB read, {:.1f} MiB written, arena {:.2f} MiB\n",
                         entry["name"].get<std::string>(), entry["batch"].get<int64_t>(),
                         entry["operations"].get<int>(),
                         1e-9 * static_cast<double>(entry["flops"].get<int64_t>()),
+                        1e-9 * static_cast<double>(entry["multiply_accumulates"].get<int64_t>()),
                         mebibytes(entry["bytes_read"].get<int64_t>()),
                         mebibytes(entry["bytes_written"].get<int64_t>()),
                         mebibytes(entry["arena_bytes"].get<int64_t>()));

@@ -198,6 +198,66 @@ TEST(ParameterNames, TorchExportSaysWhatItFolded) {
   EXPECT_EQ(m.values["l.weight"], (Values{1, 3, 2, 4}));
 }
 
+TEST(ParameterNames, TorchExportsReshapedNorms) {
+  OnnxBuilder b(18);
+  b.input("x", {"1", "2", "3"});
+  signature(b, "p: PARAMETER target='n.weight'\nq: PARAMETER target='n.bias'\n"
+               "r: PARAMETER target='m.weight'\n");
+  b.floats("val_1", {2, 1}, {1, 2});
+  b.floats("val_2", {2, 1}, {3, 4});
+  b.floats("val_3", {2, 1}, {5, 6}); // 1 + m.weight, for all that is told
+  foldedFrom(b, "val_1", "['n.weight', 'val_0']");
+  foldedFrom(b, "val_2", "['n.bias', 'val_0']");
+  foldedFrom(b, "val_3", "['m.weight', 'val_0']");
+  scoped(b.node("Mul", {"x", "val_1"}, {"a"}), "['', 'n', 'group_norm']");
+  scoped(b.node("Add", {"a", "val_2"}, {"b"}), "['', 'n', 'group_norm']");
+  scoped(b.node("Mul", {"b", "val_3"}), "['', 'm', 'mul']");
+  Named m(b);
+  ASSERT_TRUE(m.status.ok()) << m.status.message();
+  EXPECT_EQ(m.types, (Types{{"n.weight", "tensor<2xf32>"},
+                            {"n.bias", "tensor<2xf32>"},
+                            {"val_3", "tensor<2x1xf32>"}}));
+}
+
+TEST(ParameterNames, DroppedZeroBiasesComeBack) {
+  OnnxBuilder b(21);
+  b.input("x", {"1", "2", "4", "4"});
+  signature(b, "p: PARAMETER target='zero.weight'\nq: PARAMETER target='zero.bias'\n"
+               "r: PARAMETER target='bare.weight'\n");
+  b.floats("zero.weight", {3, 2, 1, 1}, {0, 0, 0, 0, 0, 0});
+  b.floats("bare.weight", {1, 3, 1, 1}, {1, 2, 3});
+  scoped(b.node("Conv", {"x", "zero.weight"}, {"a"}), "['', 'zero', 'conv2d']");
+  scoped(b.node("Conv", {"a", "bare.weight"}), "['', 'bare', 'conv2d_1']");
+  Named m(b);
+  ASSERT_TRUE(m.status.ok()) << m.status.message();
+  EXPECT_EQ(m.types, (Types{{"zero.weight", "tensor<3x2x1x1xf32>"},
+                            {"zero.bias", "tensor<3xf32>"},
+                            {"bare.weight", "tensor<1x3x1x1xf32>"}}));
+  EXPECT_EQ(m.values["zero.bias"], (Values{0, 0, 0}));
+  // The module's list with another bias: not what was dropped.
+  Named other(b, safetensors({{"zero.weight", {{3, 2, 1, 1}, {0, 0, 0, 0, 0, 0}}},
+                              {"zero.bias", {{3}, {1, 0, 0}}},
+                              {"bare.weight", {{1, 3, 1, 1}, {1, 2, 3}}}}));
+  ASSERT_TRUE(other.status.ok()) << other.status.message();
+  EXPECT_EQ(other.types.count("zero.bias"), 0u);
+}
+
+TEST(ParameterNames, ZeroLayersAreApartAgain) {
+  OnnxBuilder b(21);
+  b.input("x", {"1", "2", "4", "4"});
+  signature(b, "p: PARAMETER target='a.weight'\nq: PARAMETER target='a.bias'\n"
+               "r: PARAMETER target='b.weight'\ns: PARAMETER target='b.bias'\n");
+  b.floats("a.weight", {2, 2, 1, 1}, {0, 0, 0, 0});
+  scoped(b.node("Conv", {"x", "a.weight"}, {"h"}), "['', 'a', 'conv2d']");
+  scoped(b.node("Conv", {"h", "a.weight"}), "['', 'b', 'conv2d_1']");
+  Named m(b);
+  ASSERT_TRUE(m.status.ok()) << m.status.message();
+  EXPECT_EQ(m.types, (Types{{"a.weight", "tensor<2x2x1x1xf32>"},
+                            {"a.bias", "tensor<2xf32>"},
+                            {"b.weight", "tensor<2x2x1x1xf32>"},
+                            {"b.bias", "tensor<2xf32>"}}));
+}
+
 TEST(ParameterNames, MergedTensorsThatDifferInsideStayTied) {
   OnnxBuilder b(21);
   b.input("x", {"4", "2"});

@@ -228,9 +228,13 @@ private:
       });
     };
     auto wrong = [&](const std::string &key, const std::string &pattern) {
+      std::string names; // the first few say how they are built
+      for (auto [i, parameter] : llvm::enumerate(trainedParameters()))
+        if (i < 3)
+          names += parameter.getSymName().str() + ", ";
       return Status::invalid(recipe.path + ": " + key + ": \"" + pattern +
                                  "\" matches no parameter of " + trained().file->path(),
-                             "diffc import lists them");
+                             "its parameters are " + names + "...");
     };
     for (const std::string &pattern : recipe.trainable)
       if (matchesNone(pattern))

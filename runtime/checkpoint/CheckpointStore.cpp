@@ -141,7 +141,8 @@ Result<CheckpointInfo> CheckpointStore::newest() const {
   std::string message = root + ": no complete checkpoint";
   for (const std::string &reason : skipped)
     message += "; " + reason;
-  return Status::invalid(message, "start a new run without --resume");
+  return Status::invalid(
+      message, "name the folder of a run (--out of diffrun train), or start one without --resume");
 }
 
 } // namespace diffrun

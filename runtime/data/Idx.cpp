@@ -138,7 +138,8 @@ Result<std::unique_ptr<Dataset>> openDataset(const std::string &where, const std
     return Status::invalid("fashion-mnist: its files are not on this machine",
                            "apt-get install dataset-fashion-mnist");
   if (!fs::is_directory(where, error))
-    return Status::invalid(where + ": no such data folder");
+    return Status::invalid(where + ": no such data folder",
+                           "--data fashion-mnist, or a folder of IDX files or of pictures");
   return openImageFolder(where, shape);
 }
 

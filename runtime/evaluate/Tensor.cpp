@@ -68,10 +68,10 @@ int64_t wrapTo(int64_t value, DType dtype) {
 }
 
 int64_t saturate(double value, DType dtype) {
+  if (dtype == DType::kBool)
+    return value != 0; // NaN is not
   if (std::isnan(value))
     return 0;
-  if (dtype == DType::kBool)
-    return value != 0;
   auto clamp = [&](auto limits) -> int64_t {
     double low = static_cast<double>(limits.min());
     // max() of 64 bits is not a double: compare with the power of two above.

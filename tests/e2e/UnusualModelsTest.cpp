@@ -1,5 +1,6 @@
 // Models that are not the usual denoiser: of other element types, without a
 // timestep, with small tables.
+#include "runtime/train/PictureInputs.h"
 #include "runtime/train/SampleLoop.h"
 #include "runtime/verify/Verify.h"
 #include "tests/e2e/CompiledProgram.h"
@@ -162,6 +163,51 @@ threads: 1
   options.entry = "step_fed";
   verified = diffrun::verifyEntry(*program, fed.data(), options);
   EXPECT_TRUE(verified.ok()) << verified.status().message();
+}
+
+/// As many pictures as classes, of nothing.
+class Classes : public diffrun::Dataset {
+public:
+  explicit Classes(int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      names.push_back(std::to_string(i));
+  }
+  int64_t size() const override { return static_cast<int64_t>(names.size()); }
+  const std::vector<std::string> &classes() const override { return names; }
+  int64_t label(int64_t index) const override { return index; }
+  diffrun::Status decode(int64_t, bool, float *) const override { return {}; }
+  std::string describe() const override { return "classes"; }
+
+private:
+  std::vector<std::string> names;
+};
+
+/// More classes than rows would train another class's row, without a word.
+TEST(UnusualModels, NoMoreClassesThanRows) {
+  auto program =
+      build("classes", std::string(DIFFC_SOURCE_DIR) + "/tests/golden/dit_tiny/dit_tiny_dyn23.onnx",
+            R"(
+inputs: {sample: noisy, timestep: timestep, class_labels: label}
+batch: 2
+objective: {kind: diffusion, schedule: {kind: cosine}}
+threads: 1
+)");
+  ASSERT_TRUE(program);
+  const auto &step = *program->plan().findEntry("step");
+  int64_t rows = 0;
+  for (int i = 0; i < step.inputs_size(); ++i)
+    if (step.inputs(i).role() == "label")
+      rows = diffrun::rowsIndexedBy(step, i, 1000000);
+  ASSERT_GT(rows, 1);
+  ASSERT_LT(rows, 1000);
+  auto fits = diffrun::checkSuits(Classes(rows), step, false, "data");
+  EXPECT_TRUE(fits.ok()) << fits.message();
+  auto more = diffrun::checkSuits(Classes(rows + 1), step, false, "data");
+  ASSERT_FALSE(more.ok());
+  EXPECT_EQ(diffrun::exitCode(more), 1);
+  EXPECT_EQ(more.message(), "data: has " + std::to_string(rows + 1) +
+                                " classes, the model's table for input class_labels has " +
+                                std::to_string(rows) + " rows");
 }
 
 } // namespace

@@ -2,9 +2,7 @@
 
 #include "runtime/random/Draws.h"
 
-#include <algorithm>
 #include <cmath>
-#include <set>
 
 namespace diffrun {
 
@@ -40,33 +38,6 @@ Status setScalars(Program &program, const std::vector<std::string> &settings) {
   return {};
 }
 
-namespace {
-
-/// The rows of the smallest table that an input's values lead to as indices;
-/// `otherwise` if there is none of fewer.
-int64_t rowsFor(const proto::Entry &entry, int input, int64_t otherwise) {
-  const proto::Program &program = entry.program();
-  std::set<int64_t> reached = {entry.input_values(input)};
-  int64_t rows = otherwise;
-  for (const proto::Node &node : program.nodes()) {
-    bool leads = std::any_of(node.operands().begin(), node.operands().end(),
-                             [&](int64_t value) { return reached.count(value) != 0; });
-    if (!leads)
-      continue;
-    reached.insert(node.results().begin(), node.results().end());
-    auto axis = node.attributes().find("axis");
-    if (node.op() != "nn.gather" || node.operands_size() != 2 || !reached.count(node.operands(1)) ||
-        axis == node.attributes().end())
-      continue;
-    const proto::TensorType &table = program.values(static_cast<int>(node.operands(0)));
-    if (int64_t at = axis->second.integer(); at >= 0 && at < table.shape_size())
-      rows = std::min(rows, table.shape(static_cast<int>(at)));
-  }
-  return rows;
-}
-
-} // namespace
-
 SyntheticData::SyntheticData(const proto::Entry &entry) {
   uint32_t stream = 0x5e7;
   for (int k = 0; k < entry.inputs_size(); ++k) {
@@ -74,7 +45,7 @@ SyntheticData::SyntheticData(const proto::Entry &entry) {
     if (input.scalar())
       continue;
     bool isTime = input.role() == "timestep";
-    auto below = static_cast<float>(rowsFor(entry, k, isTime ? 1000 : 4));
+    auto below = static_cast<float>(rowsIndexedBy(entry, k, isTime ? 1000 : 4));
     evaluate::Tensor tensor({static_cast<DType>(input.type().dtype()),
                              {input.type().shape().begin(), input.type().shape().end()}});
     std::vector<float> numbers(static_cast<size_t>(tensor.type.count()));

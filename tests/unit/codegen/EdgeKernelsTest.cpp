@@ -243,6 +243,21 @@ TEST(EdgeKernels, ExtremesOfNaNAreNaN) {
       }
 }
 
+TEST(EdgeKernels, SoftmaxOfHiddenRowsAndTheLargestNumbers) {
+  for (auto [element, dtype, largest] : {std::tuple("f64", diffrun::DType::kF64, 1.7e308),
+                                         std::tuple("f32", diffrun::DType::kF32, 3.4e38),
+                                         std::tuple("f16", diffrun::DType::kF16, 65504.0)}) {
+    std::string type = typeText({4, 4}, element);
+    std::string function = "func.func @f(%x: " + type + ") -> " + type +
+                           " { %y = nn.softmax %x {axis = 1 : i64} : " + type + " -> " + type +
+                           " return %y : " + type + " }";
+    expectEvaluator(function,
+                    {tensorOf(dtype, {4, 4},
+                              {-kInf, -kInf, -kInf, -kInf, -kInf, -largest, -kInf, -kInf, // hidden
+                               0, 0, 0, 0, -kInf, 0, -kInf, 0})});
+  }
+}
+
 TEST(EdgeKernels, BooleansAreOrderedFalseBeforeTrue) {
   auto a = tensorOf(diffrun::DType::kBool, {4}, {0, 0, 1, 1}),
        b = tensorOf(diffrun::DType::kBool, {4}, {0, 1, 0, 1});

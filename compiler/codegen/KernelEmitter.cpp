@@ -21,14 +21,18 @@ struct Reduction {
 
 std::optional<Reduction> reductionOf(Operation *op) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
-  bool isFloat = isa<FloatType>(nn::tensorType(op->getResult(0)).getElementType());
+  Type element = nn::tensorType(op->getResult(0)).getElementType();
   using Kind = vector::CombiningKind;
+  // A boolean's one bit would be its sign.
+  auto kind = [&](Kind onFloat, Kind onInteger, Kind onBoolean) {
+    return isa<FloatType>(element) ? onFloat : element.isInteger(1) ? onBoolean : onInteger;
+  };
   if (auto sum = dyn_cast<nn::ReduceSumOp>(op))
     return Reduction{0, Kind::ADD, sum.getInput()};
   if (auto top = dyn_cast<nn::ReduceMaxOp>(op))
-    return Reduction{-kInf, isFloat ? Kind::MAXIMUMF : Kind::MAXSI, top.getInput()};
+    return Reduction{-kInf, kind(Kind::MAXIMUMF, Kind::MAXSI, Kind::OR), top.getInput()};
   if (auto low = dyn_cast<nn::ReduceMinOp>(op))
-    return Reduction{kInf, isFloat ? Kind::MINIMUMF : Kind::MINSI, low.getInput()};
+    return Reduction{kInf, kind(Kind::MINIMUMF, Kind::MINSI, Kind::AND), low.getInput()};
   return std::nullopt;
 }
 
@@ -100,7 +104,8 @@ private:
     index.assign(rank(), Value());
     Value rest = unit;
     if (!info.lastReduced()) {
-      int64_t blocks = (info.extents[last()] + info.blockLanes - 1) / info.blockLanes;
+      int64_t blocks =
+          std::max<int64_t>(1, (info.extents[last()] + info.blockLanes - 1) / info.blockLanes);
       laneStart = mul(rem(rest, blocks), info.blockLanes);
       rest = div(rest, blocks);
     } else {
@@ -193,9 +198,11 @@ private:
       attr = FloatAttr::get(element, reduction.identity);
     } else {
       unsigned bits = element.getIntOrFloatBitWidth();
-      APInt value = reduction.identity == 0  ? APInt(bits, 0)
-                    : reduction.identity < 0 ? APInt::getSignedMinValue(bits)
-                                             : APInt::getSignedMaxValue(bits);
+      APInt value = reduction.kind == vector::CombiningKind::OR    ? APInt(bits, 0)
+                    : reduction.kind == vector::CombiningKind::AND ? APInt(bits, 1)
+                    : reduction.identity == 0                      ? APInt(bits, 0)
+                    : reduction.identity < 0                       ? APInt::getSignedMinValue(bits)
+                                                                   : APInt::getSignedMaxValue(bits);
       attr = IntegerAttr::get(element, value);
     }
     if (vectorAccumulator(op))
@@ -223,6 +230,10 @@ private:
       return maximum(arith::CmpFPredicate::ULT);
     case vector::CombiningKind::MAXSI:
       return b.create<arith::MaxSIOp>(loc, x, y);
+    case vector::CombiningKind::OR:
+      return b.create<arith::OrIOp>(loc, x, y);
+    case vector::CombiningKind::AND:
+      return b.create<arith::AndIOp>(loc, x, y);
     default:
       return b.create<arith::MinSIOp>(loc, x, y);
     }

@@ -9,10 +9,12 @@ using namespace mlir;
 namespace diffc {
 namespace {
 
+/// Row-major strides; none is 0, which would mean that elements repeat, even
+/// where there are none.
 SmallVector<int64_t> denseStrides(ArrayRef<int64_t> shape) {
   SmallVector<int64_t> strides(shape.size(), 1);
   for (int64_t i = static_cast<int64_t>(shape.size()) - 2; i >= 0; --i)
-    strides[i] = strides[i + 1] * shape[i + 1];
+    strides[i] = strides[i + 1] * std::max<int64_t>(1, shape[i + 1]);
   return strides;
 }
 
@@ -364,8 +366,8 @@ private:
     } else {
       // Lanes are kept: a unit is one vector where the loop is over reduced
       // dimensions, a run of vectors where there is none.
-      info.blockLanes =
-          info.hasReduction ? width : std::min<int64_t>(2048, (last + width - 1) / width * width);
+      int64_t vectors = std::max<int64_t>(1, (last + width - 1) / width);
+      info.blockLanes = info.hasReduction ? width : std::min<int64_t>(2048, vectors * width);
       rows *= (last + info.blockLanes - 1) / info.blockLanes;
     }
     info.units = rows;

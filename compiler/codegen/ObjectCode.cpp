@@ -94,8 +94,8 @@ LogicalResult lowerToLlvm(ModuleOp module) {
 
 void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::PipelineTuningOptions tuning;
-  // Vectors are explicit; what LLVM would vectorise or unroll is rare and slow
-  // to compile.
+  // Loop nests have their vectors; the copies of gather, concat and pad are
+  // scalar loops.
   tuning.LoopVectorization = true;
   tuning.SLPVectorization = false;
   llvm::PassBuilder builder(&machine, tuning);

@@ -218,9 +218,16 @@ private:
   Status findTrainable() {
     for (auto parameter : trainedParameters()) {
       std::string name = parameter.getSymName().str();
-      if (llvm::any_of(recipe.trainable,
-                       [&](const std::string &p) { return matchesPattern(p, name); }))
-        trainable.insert(name);
+      if (llvm::none_of(recipe.trainable,
+                        [&](const std::string &p) { return matchesPattern(p, name); }))
+        continue;
+      // Moments, averages and the update are f32.
+      if (!typeOf(parameter).getElementType().isF32())
+        return Status::invalid(fmt::format("{}: parameter \"{}\" is {}; f32 ones are trained",
+                                           trained().file->path(), name,
+                                           printed(typeOf(parameter).getElementType())),
+                               "convert the model to float32, or freeze it (trainable)");
+      trainable.insert(name);
     }
     auto matchesNone = [&](const std::string &pattern) {
       return llvm::none_of(trainedParameters(), [&](train::ParameterOp p) {
@@ -249,6 +256,11 @@ private:
     return &model == &trained() && trainable.count(parameter);
   }
 
+  static std::string printed(Type type) {
+    std::string text;
+    llvm::raw_string_ostream(text) << type;
+    return text;
+  }
   static RankedTensorType typeOf(train::ParameterOp parameter) {
     return cast<RankedTensorType>(parameter.getType());
   }

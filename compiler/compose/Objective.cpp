@@ -35,7 +35,8 @@ public:
       if (type.getNumElements() != 1 || !isa<FloatType>(type.getElementType()))
         return wrong("objective.kind loss_output needs a last output of one float");
       // The graph's own mean: each of the batch's samples has the same part.
-      LossResult result{nn::reshape(e.builder(), outputs.back(), {}), outputs.front(), {}, {}};
+      Value loss = e.cast(nn::reshape(e.builder(), outputs.back(), {}), e.f32());
+      LossResult result{loss, outputs.front(), {}, {}};
       int64_t batch = 1;
       for (const GraphInput &input : inputs)
         if (input.type.getRank())
@@ -44,7 +45,9 @@ public:
       result.sum = e.mul(result.loss, result.samples);
       return result;
     }
-    Value target = e.input("target", nn::tensorType(outputs.front()));
+    // The loss is f32, whatever the model computes in; so is its target.
+    Value target = e.input(
+        "target", RankedTensorType::get(nn::tensorType(outputs.front()).getShape(), e.f32()));
     return weighted(perSampleLoss(outputs.front(), target), {}, outputs.front());
   }
 
@@ -92,7 +95,7 @@ private:
         operands.push_back(e.input(input.role, input.type, input.name));
     }
     SmallVector<Value> outputs = run(operands);
-    if (nn::tensorType(outputs.front()) != shape)
+    if (nn::tensorType(outputs.front()).getShape() != shape.getShape())
       return wrong("the model's first output does not have the shape of its noisy input",
                    "a model that also predicts a variance is not supported");
     Value target;
@@ -197,7 +200,7 @@ private:
   }
 
   Value perSampleLoss(Value output, Value target) {
-    Value d = e.sub(output, target);
+    Value d = e.sub(e.cast(output, e.f32()), target);
     Value square = e.mul(d, d);
     if (objective.loss == "mse")
       return e.meanOfSample(square);

@@ -63,8 +63,9 @@ private:
   };
 
   Status analyze() {
-    for (auto &[op, at] : position)
-      if (auto kernel = dyn_cast<nn::KernelOp>(op)) {
+    for (Operation &each : block)
+      if (auto kernel = dyn_cast<nn::KernelOp>(each)) {
+        Operation *op = &each;
         std::string reason;
         auto info = analyzeKernel(kernel, reason);
         if (failed(info)) {

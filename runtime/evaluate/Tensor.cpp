@@ -69,7 +69,7 @@ int64_t wrapTo(int64_t value, DType dtype) {
 
 int64_t saturate(double value, DType dtype) {
   if (dtype == DType::kBool)
-    return value != 0;
+    return value != 0; // NaN is not
   if (std::isnan(value))
     return 0;
   auto clamp = [&](auto limits) -> int64_t {

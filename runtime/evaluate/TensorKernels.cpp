@@ -91,11 +91,11 @@ Status reduceMean(const Node &node, const Operands &in, Results &out) {
 }
 Status reduceMax(const Node &node, const Operands &in, Results &out) {
   return reduce(node, in, out, -std::numeric_limits<double>::infinity(),
-                [](auto a, auto b) { return a < b ? b : a; });
+                [](auto a, auto b) { return a < b || b != b ? b : a; }); // NaN stays
 }
 Status reduceMin(const Node &node, const Operands &in, Results &out) {
   return reduce(node, in, out, std::numeric_limits<double>::infinity(),
-                [](auto a, auto b) { return b < a ? b : a; });
+                [](auto a, auto b) { return b < a || b != b ? b : a; });
 }
 
 Status broadcastTo(const Node &, const Operands &in, Results &out) {

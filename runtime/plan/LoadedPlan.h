@@ -46,6 +46,10 @@ int64_t bytesOf(const proto::TensorType &type);
 /// "step, operation 12 (matmul, /blocks.0/fc1)".
 std::string describe(const proto::Entry &entry, int index);
 
+/// The rows of the smallest table that an input's values lead to as indices;
+/// `otherwise` if there is none of fewer.
+int64_t rowsIndexedBy(const proto::Entry &entry, int input, int64_t otherwise);
+
 /// The entry's nn program in the evaluator's form. Errors: InvalidInput for
 /// numbers or types out of range.
 Result<evaluate::Graph> programOf(const proto::Entry &entry);

@@ -1,6 +1,9 @@
 // The plan's nn program in the evaluator's form.
 #include "runtime/plan/LoadedPlan.h"
 
+#include <algorithm>
+#include <set>
+
 namespace diffrun {
 namespace {
 
@@ -40,6 +43,36 @@ Result<evaluate::Attribute> attributeOf(const proto::Attribute &attribute) {
 }
 
 } // namespace
+
+int64_t rowsIndexedBy(const proto::Entry &entry, int input, int64_t otherwise) {
+  const proto::Program &program = entry.program();
+  auto isReal = [&](int64_t value) {
+    return isFloat(static_cast<DType>(program.values(static_cast<int>(value)).dtype()));
+  };
+  std::set<int64_t> reached = {entry.input_values(input)};
+  int64_t rows = otherwise;
+  for (const proto::Node &node : program.nodes()) {
+    bool leads = false, fromReal = false;
+    for (int64_t value : node.operands())
+      if (reached.count(value)) {
+        leads = true;
+        fromReal |= isReal(value);
+      }
+    if (!leads)
+      continue;
+    for (int64_t value : node.results())
+      if (fromReal || !isReal(value)) // a float made of integers is a row, no index
+        reached.insert(value);
+    auto axis = node.attributes().find("axis");
+    if (node.op() != "nn.gather" || node.operands_size() != 2 || !reached.count(node.operands(1)) ||
+        axis == node.attributes().end())
+      continue;
+    const proto::TensorType &table = program.values(static_cast<int>(node.operands(0)));
+    if (int64_t at = axis->second.integer(); at >= 0 && at < table.shape_size())
+      rows = std::min(rows, table.shape(static_cast<int>(at)));
+  }
+  return rows;
+}
 
 Result<evaluate::Graph> programOf(const proto::Entry &entry) {
   evaluate::Graph graph;

@@ -30,6 +30,15 @@ Status checkSuits(const Dataset &dataset, const proto::Entry &entry, bool dropLa
   if (inputOf(entry, "label") && dataset.classes().empty())
     return Status::invalid(name + ": has no labels, and the model needs them",
                            "sort the pictures into a folder per class");
+  // A kernel keeps an index within its table: it would train another class's row.
+  auto classes = static_cast<int64_t>(dataset.classes().size());
+  for (int i = 0; i < entry.inputs_size(); ++i)
+    if (const proto::Input &input = entry.inputs(i); !input.scalar() && input.role() == "label")
+      if (int64_t rows = rowsIndexedBy(entry, i, classes); rows < classes)
+        return Status::invalid(fmt::format("{}: has {} classes, the model's table for input {} has "
+                                           "{} rows",
+                                           name, classes, input.name(), rows),
+                               "compile a model for as many classes, or leave some out");
   if (!inputOf(entry, "sample_weight") && !dropLast && dataset.size() % entry.batch() != 0)
     return Status::invalid(
         fmt::format("{}: {} samples are no whole batches of {}, and entry {} cannot mask the "

@@ -13,9 +13,9 @@ const proto::Input *inputOf(const proto::Entry &entry, const std::string &role);
 /// none.
 Result<ImageShape> pictureShapeOf(const LoadedPlan &plan, const proto::Entry &entry);
 
-/// Whether a data set can serve an entry: labels where it takes them, and whole
-/// batches where it cannot leave out the filling of a short one, a batch at all where
-/// short ones are dropped. Errors: InvalidInput with the set's `name`.
+/// Whether a data set can serve an entry: labels where it takes them, and no more
+/// than the model has rows for; whole batches where it cannot leave out the filling of a short one,
+/// a batch at all where short ones are dropped. Errors: InvalidInput with the set's `name`.
 Status checkSuits(const Dataset &dataset, const proto::Entry &entry, bool dropLast,
                   const std::string &name);
 

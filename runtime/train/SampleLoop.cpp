@@ -34,6 +34,7 @@ public:
     }
     if (!noisy || noisy->type().shape_size() != 4 || noisy->type().dtype() != proto::F32)
       return Status::invalid(program.plan().path() + ": its denoise entry takes no pictures");
+    DIFFRUN_RETURN_IF_ERROR(checkOutput());
     nullLabel = program.plan().plan().objective().null_label();
     if (options.guidance != 1 && (!label || nullLabel < 0))
       return Status::invalid("guidance needs a label input and the recipe's null_label",
@@ -44,6 +45,19 @@ public:
   }
 
 private:
+  Status checkOutput() const {
+    const proto::TensorType &in = noisy->type();
+    for (const proto::Output &output : entry->outputs())
+      if (const proto::TensorType &out = output.type();
+          output.name() == "out" && out.dtype() == in.dtype() &&
+          std::equal(out.shape().begin(), out.shape().end(), in.shape().begin(), in.shape().end()))
+        return {};
+    return Status::invalid(program.plan().path() +
+                               ": its denoise entry does not give what it takes: pictures of the "
+                               "same type and shape",
+                           "only models that predict noise, pictures or velocities are sampled");
+  }
+
   Status loadWeights() {
     if (options.from.empty())
       return {};
@@ -73,12 +87,14 @@ private:
 
   Status denoise(const float *x, int64_t t, const std::vector<int64_t> &labels, float *out,
                  size_t count) {
-    evaluate::Tensor time({static_cast<DType>(timestep->type().dtype()),
-                           {timestep->type().shape().begin(), timestep->type().shape().end()}});
-    std::fill(time.real.begin(), time.real.end(), told(t));
-    std::fill(time.integer.begin(), time.integer.end(), static_cast<int64_t>(told(t)));
-    timeBytes.resize(static_cast<size_t>(timestep->buffer().bytes()));
-    evaluate::toBytes(time, timeBytes.data());
+    if (timestep) { // a model may do without
+      evaluate::Tensor time({static_cast<DType>(timestep->type().dtype()),
+                             {timestep->type().shape().begin(), timestep->type().shape().end()}});
+      std::fill(time.real.begin(), time.real.end(), told(t));
+      std::fill(time.integer.begin(), time.integer.end(), static_cast<int64_t>(told(t)));
+      timeBytes.resize(static_cast<size_t>(timestep->buffer().bytes()));
+      evaluate::toBytes(time, timeBytes.data());
+    }
     InputData data{{"noisy", x}, {"timestep", timeBytes.data()}, {"label", labels.data()}};
     std::vector<int32_t> narrow(labels.begin(), labels.end());
     if (label && label->type().dtype() == proto::I32)

@@ -27,8 +27,9 @@ struct Samples {
   int64_t channels = 0, height = 0, width = 0, columns = 0;
 };
 
-/// Samples. Errors: InvalidInput for a plan without denoise entry, weights that
-/// are not in the run, guidance without a null label.
+/// Samples. Errors: InvalidInput for a plan without denoise entry or with one that
+/// does not give pictures as it takes them, weights that are not in the run,
+/// guidance without a null label.
 Result<Samples> samplePictures(Program &program, const SampleOptions &options);
 
 } // namespace diffrun

@@ -14,6 +14,7 @@
 #include <mlir/IR/MLIRContext.h>
 
 #include <map>
+#include <new>
 
 using namespace diffc;
 using diffrun::Status;
@@ -165,9 +166,16 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  Status status = import->parsed()    ? runImport(path, dims, parameters, emitIr)
-                  : inspect->parsed() ? runInspect(plan, reporting, planIr)
-                                      : runCompile(options);
+  Status status;
+  try {
+    status = import->parsed()    ? runImport(path, dims, parameters, emitIr)
+             : inspect->parsed() ? runInspect(plan, reporting, planIr)
+                                 : runCompile(options);
+  } catch (const std::bad_alloc &) {
+    status = Status::machine("not enough memory", "use a smaller batch or model");
+  } catch (const std::exception &error) { // of a library: ours are values
+    status = Status::internal(std::string("an exception nobody expected: ") + error.what());
+  }
   diffrun::report("diffc", status);
   return diffrun::exitCode(status);
 }

@@ -42,7 +42,8 @@ Result<double> probePeak() {
   DIFFRUN_ASSIGN(auto call, makeMatmul(m));
   std::vector<float> a(kSize * kSize, 1), b(kSize * kSize, 1), c(kSize * kSize);
   std::vector<char> scratch(static_cast<size_t>(call->scratchBytes()) + 64);
-  DIFFRUN_RETURN_IF_ERROR(call->bind({a.data(), b.data()}, c.data(), scratch.data()));
+  char *aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
+  DIFFRUN_RETURN_IF_ERROR(call->bind({a.data(), b.data()}, c.data(), aligned));
   double best = 1e9;
   Status status;
   for (int i = 0; i < 8 && status.ok(); ++i)

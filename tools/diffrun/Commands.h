@@ -34,7 +34,8 @@ Result<std::unique_ptr<Program>> openProgram(const std::string &path,
 Status setScalars(Program &program, const std::vector<std::string> &settings);
 
 /// Random but fixed data for every role of an entry: pictures in [-1, 1],
-/// labels below 10, weights of 1. For verify and bench.
+/// labels below 4 and timesteps below 1000, less where they index a smaller
+/// table, weights of 1. For verify and bench.
 class SyntheticData {
 public:
   explicit SyntheticData(const proto::Entry &entry);

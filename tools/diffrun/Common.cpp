@@ -40,9 +40,12 @@ Status setScalars(Program &program, const std::vector<std::string> &settings) {
 
 SyntheticData::SyntheticData(const proto::Entry &entry) {
   uint32_t stream = 0x5e7;
-  for (const proto::Input &input : entry.inputs()) {
+  for (int k = 0; k < entry.inputs_size(); ++k) {
+    const proto::Input &input = entry.inputs(k);
     if (input.scalar())
       continue;
+    bool isTime = input.role() == "timestep";
+    auto below = static_cast<float>(rowsIndexedBy(entry, k, isTime ? 1000 : 4));
     evaluate::Tensor tensor({static_cast<DType>(input.type().dtype()),
                              {input.type().shape().begin(), input.type().shape().end()}});
     std::vector<float> numbers(static_cast<size_t>(tensor.type.count()));
@@ -50,11 +53,10 @@ SyntheticData::SyntheticData(const proto::Entry &entry) {
       continue;
     for (size_t i = 0; i < tensor.real.size(); ++i)
       tensor.real[i] = input.role() == "sample_weight" ? 1
-                       : input.role() == "timestep"    ? std::floor(numbers[i] * 1000)
+                       : isTime                        ? std::floor(numbers[i] * below)
                                                        : 2 * numbers[i] - 1;
     for (size_t i = 0; i < tensor.integer.size(); ++i)
-      tensor.integer[i] =
-          static_cast<int64_t>(numbers[i] * (input.role() == "timestep" ? 1000 : 4));
+      tensor.integer[i] = static_cast<int64_t>(numbers[i] * below);
     std::vector<char> bytes(static_cast<size_t>(input.buffer().bytes()));
     evaluate::toBytes(tensor, bytes.data());
     storage.push_back(std::move(bytes));

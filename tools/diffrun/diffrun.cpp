@@ -2,6 +2,7 @@
 #include "tools/diffrun/Commands.h"
 
 #include <csignal>
+#include <new>
 
 using namespace diffrun;
 
@@ -18,9 +19,15 @@ int main(int argc, char **argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   Status status;
-  for (const Action &action : actions)
-    if (status.ok())
-      status = action();
+  try {
+    for (const Action &action : actions)
+      if (status.ok())
+        status = action();
+  } catch (const std::bad_alloc &) {
+    status = Status::machine("not enough memory", "use a smaller batch or model");
+  } catch (const std::exception &error) { // of a library: ours are values
+    status = Status::internal(std::string("an exception nobody expected: ") + error.what());
+  }
   report("diffrun", status);
   return exitCode(status);
 }

@@ -37,6 +37,13 @@ struct Emitter {
       attr = DenseElementsAttr::get(vector, attr);
     return b.create<arith::ConstantOp>(loc, attr);
   }
+  Value most() const { // of integers
+    TypedAttr attr =
+        IntegerAttr::get(element(), APInt::getSignedMaxValue(element().getIntOrFloatBitWidth()));
+    if (auto vector = dyn_cast<VectorType>(type))
+      attr = DenseElementsAttr::get(vector, attr);
+    return b.create<arith::ConstantOp>(loc, attr);
+  }
   template <typename Float, typename Int> Value binary(Value x, Value y) const {
     if (isFloat())
       return b.create<Float>(loc, x, y, flags());
@@ -80,6 +87,10 @@ struct Emitter {
   Value compare(arith::CmpFPredicate onFloat, arith::CmpIPredicate onInt, Value x, Value y) const {
     if (isFloat())
       return b.create<arith::CmpFOp>(loc, onFloat, x, y);
+    if (element().isInteger(1)) { // whose one bit would be its sign
+      x = b.create<arith::ExtUIOp>(loc, like(b.getI8Type()), x);
+      y = b.create<arith::ExtUIOp>(loc, like(b.getI8Type()), y);
+    }
     return b.create<arith::CmpIOp>(loc, onInt, x, y);
   }
   Value less(Value x, Value y) const {
@@ -248,15 +259,26 @@ Value CastOp::emitPointwise(OpBuilder &builder, ValueRange operands) {
   if (toBits == 1)
     return e.compare(arith::CmpFPredicate::UNE, arith::CmpIPredicate::ne, x, e.c(0));
   if (isa<FloatType>(from)) {
-    // fptosi of an out-of-range value is poison: convert 0 there, and select.
-    double bound = std::ldexp(1.0, static_cast<int>(toBits) - 1); // 2^(bits-1), a float
-    Value low = e.less(x, e.c(-bound));
-    Value high = e.compare(arith::CmpFPredicate::OGE, arith::CmpIPredicate::sge, x, e.c(bound));
-    Value outside = e.orNan(builder.create<arith::OrIOp>(loc, low, high), x);
-    Value inside = builder.create<arith::FPToSIOp>(loc, result, e.select(outside, e.c(0), x));
-    Emitter whole{builder, loc, result};
-    Value least = whole.c(-bound), largest = whole.sub(least, whole.c(1)); // wraps around
-    return e.select(low, least, e.select(high, largest, inside));
+    // fptosi of NaN or an out-of-range value is poison: clamp to what fits
+    // first. The bounds are no 16-bit floats, and the largest float below
+    // 2^(bits-1) depends on the source's precision.
+    if (fromBits == 16) {
+      x = builder.create<arith::ExtFOp>(loc, e.like(builder.getF32Type()), x);
+      e.type = x.getType();
+      from = builder.getF32Type();
+    }
+    double bound = std::ldexp(1.0, static_cast<int>(toBits) - 1);
+    double largest = from.isF64() && toBits == 32
+                         ? bound - 1
+                         : bound - std::ldexp(bound, -(from.isF64() ? 53 : 24));
+    Value low = e.select(e.less(x, e.c(-bound)), e.c(-bound), x);
+    Value high = e.greater(low, e.c(largest));
+    Value clamped = e.select(high, e.c(largest), low);
+    Value isNaN = builder.create<arith::CmpFOp>(loc, arith::CmpFPredicate::UNO, x, x);
+    Value whole = builder.create<arith::FPToSIOp>(loc, result, e.select(isNaN, e.c(0), clamped));
+    // The largest integer is no float of as many bits.
+    Emitter integers{builder, loc, result};
+    return e.select(high, integers.most(), whole);
   }
   if (isa<FloatType>(to)) {
     if (fromBits == 1)

@@ -79,7 +79,7 @@ def Nn_CastOp : Nn_Op<"cast", [Nn_Pointwise, Nn_Differentiable, Nn_CostOpInterfa
   let summary = "Convert the element type";
   let description = [{
     To a narrower float: round to nearest even. Float to integer: truncate,
-    saturating; NaN becomes 0. To i1: x != 0 (NaN is true).
+    saturating; NaN becomes 0. To i1: x != 0, also for NaN.
   }];
   let arguments = (ins Nn_Tensor:$input, TypeAttr:$to);
   let results = (outs Nn_Tensor:$result);
@@ -103,7 +103,11 @@ def Nn_AddOp : Nn_ArithmeticOp<"add"> { let summary = "a + b"; let hasFolder = 1
 def Nn_SubOp : Nn_ArithmeticOp<"sub"> { let summary = "a - b"; let hasFolder = 1; }
 def Nn_MulOp : Nn_ArithmeticOp<"mul"> { let summary = "a * b"; let hasFolder = 1; }
 def Nn_DivOp : Nn_ArithmeticOp<"div"> {
-  let summary = "a / b; integers truncate toward zero, a / 0 is an error in the evaluator and 0 in a kernel";
+  let summary = "a / b; integers truncate toward zero";
+  let description = [{
+    An integer by 0 is an error in the evaluator and 0 in a kernel; the least
+    one by -1 wraps around to itself.
+  }];
   let hasFolder = 1;
 }
 def Nn_RemainderOp : Nn_ArithmeticOp<"remainder"> {

@@ -36,10 +36,10 @@ def Nn_ReduceMeanOp : Nn_ReduceOp<"reduce_mean", [Nn_Decomposable]> {
   let summary = "Mean over axes";
 }
 def Nn_ReduceMaxOp : Nn_ReduceOp<"reduce_max"> {
-  let summary = "Maximum over axes; equal maxima share the gradient equally";
+  let summary = "Maximum over axes, NaN if there is one; equal maxima share the gradient";
 }
 def Nn_ReduceMinOp : Nn_ReduceOp<"reduce_min"> {
-  let summary = "Minimum over axes; equal minima share the gradient equally";
+  let summary = "Minimum over axes, NaN if there is one; equal minima share the gradient";
 }
 
 def Nn_BroadcastToOp : Nn_Op<"broadcast_to", [Nn_Differentiable, Nn_CostOpInterface]> {

@@ -347,7 +347,8 @@ SmallVector<Value> SoftmaxOp::decompose(OpBuilder &builder) {
   // A row of -inf alone: its maximum is replaced by a finite number, every
   // exponential is 0, and 0 / 1 is 0.
   Value maximum = builder.create<ReduceMaxOp>(loc, x, axes, true);
-  Value lowest = rows.c(-3.0e38);
+  const auto &semantics = cast<FloatType>(rows.element).getFloatSemantics();
+  Value lowest = rows.c(APFloat::getLargest(semantics, /*Negative=*/true).convertToDouble());
   Value safe = builder.create<MaximumOp>(loc, maximum, lowest);
   Value e = builder.create<ExpOp>(loc, rows.sub(x, safe));
   Value total = rows.sum(e);

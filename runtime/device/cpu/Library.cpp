@@ -1,5 +1,4 @@
 #include "runtime/device/cpu/CallBase.h"
-#include "runtime/device/cpu/CallScratch.h"
 
 #include <omp.h>
 
@@ -32,16 +31,6 @@ Status configureLibrary(const std::string &level, int team) {
                                " threads, OpenMP gives " + std::to_string(granted),
                            "unset OMP_THREAD_LIMIT and OMP_MAX_ACTIVE_LEVELS");
   return {};
-}
-
-Result<int64_t> matmulScratchBytes(const proto::Matmul &matmul) {
-  DIFFRUN_ASSIGN(auto call, makeMatmul(matmul));
-  return call->scratchBytes();
-}
-
-Result<int64_t> convolutionScratchBytes(const proto::Convolution &convolution) {
-  DIFFRUN_ASSIGN(auto call, makeConvolution(convolution));
-  return call->scratchBytes();
 }
 
 } // namespace diffrun

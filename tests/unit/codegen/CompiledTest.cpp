@@ -1,95 +1,21 @@
 // Compiled kernels against the evaluator: seeded random graphs with their
 // gradients, decomposed, fused (or not), compiled for this machine and run.
-#include "compiler/codegen/KernelEmitter.h"
-#include "compiler/codegen/ObjectCode.h"
+#include "tests/unit/codegen/Compiled.h"
 #include "dialects/nn/IR/Builders.h"
 #include "dialects/nn/IR/Evaluation.h"
 #include "passes/autodiff/Gradient.h"
-#include "passes/fusion/Passes.h"
 #include "tests/unit/autodiff/RandomGraph.h"
 
-#include <gtest/gtest.h>
-
-#include <mlir/Dialect/Func/IR/FuncOps.h>
-#include <mlir/Dialect/LLVMIR/LLVMDialect.h>
-#include <mlir/Dialect/Math/IR/Math.h>
-#include <mlir/Dialect/SCF/IR/SCF.h>
-#include <mlir/Dialect/Vector/IR/VectorOps.h>
-#include <mlir/IR/Verifier.h>
-#include <mlir/Pass/PassManager.h>
-#include <mlir/Transforms/Passes.h>
-
-#include <dlfcn.h>
 #include <fstream>
 #include <random>
 #include <set>
-#include <unistd.h>
 
 using namespace mlir;
 using namespace diffc;
+using namespace diffc::test;
 namespace ev = diffrun::evaluate;
 
 namespace {
-
-void loadDialects(MLIRContext &context) {
-  context.loadDialect<nn::NnDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect,
-                      scf::SCFDialect, vector::VectorDialect, LLVM::LLVMDialect>();
-}
-
-/// All kernels of a function in one shared object.
-class Compiled {
-public:
-  /// Kernels with equal signatures share their code.
-  explicit Compiled(MLIRContext &context) : module(ModuleOp::create(UnknownLoc::get(&context))) {}
-
-  void add(nn::KernelOp kernel) {
-    std::string reason;
-    auto info = analyzeKernel(kernel, reason);
-    std::string text;
-    llvm::raw_string_ostream(text) << kernel;
-    ASSERT_TRUE(succeeded(info)) << reason << "\n" << text;
-    std::string symbol = "k" + std::to_string(symbols.size());
-    auto [known, isNew] = symbols.try_emplace(kernelSignature(kernel), symbol);
-    if (isNew) {
-      emitKernel(*module, kernel, *info, symbol);
-      ASSERT_TRUE(succeeded(verify(*module))) << text;
-    }
-    infos.try_emplace(kernel, *info);
-  }
-  void link() {
-    ASSERT_TRUE(succeeded(verify(*module)));
-    auto target = parseCpuTarget("cpu");
-    ASSERT_TRUE(target.ok());
-    auto object = compileToSharedObject(*module, *target);
-    ASSERT_TRUE(object.ok()) << object.status().message();
-    char path[] = "/tmp/diffc-test-XXXXXX";
-    int file = mkstemp(path);
-    ASSERT_EQ(write(file, object->data(), object->size()), static_cast<ssize_t>(object->size()));
-    close(file);
-    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    unlink(path);
-    ASSERT_TRUE(library) << dlerror();
-  }
-  const KernelInfo &infoOf(nn::KernelOp kernel) const { return infos.at(kernel); }
-  /// Runs a kernel on memory; inputs then results.
-  void run(nn::KernelOp kernel, std::vector<void *> buffers) {
-    auto function = reinterpret_cast<void (*)(void *const *, int64_t)>(
-        dlsym(library, symbols.at(kernelSignature(kernel)).c_str()));
-    ASSERT_TRUE(function);
-    for (int64_t chunk = 0; chunk < infos.at(kernel).chunks; ++chunk)
-      function(buffers.data(), chunk);
-  }
-  ~Compiled() {
-    if (library)
-      dlclose(library);
-  }
-
-private:
-  OwningOpRef<ModuleOp> module;
-  std::map<std::string, std::string> symbols;
-  std::map<Operation *, KernelInfo> infos;
-  void *library = nullptr;
-};
 
 struct Case {
   OwningOpRef<ModuleOp> module;
@@ -124,17 +50,6 @@ Case randomCase(MLIRContext &context, int seed, ArrayRef<SmallVector<int64_t>> s
   builder.create<func::ReturnOp>(builder.getUnknownLoc(), results);
   made.function.setFunctionType(builder.getFunctionType(types, ValueRange(results).getTypes()));
   return made;
-}
-
-void fuse(MLIRContext &context, ModuleOp module, bool together) {
-  PassManager pm(&context);
-  pm.addPass(createDecomposeOps());
-  pm.addPass(createCanonicalizerPass());
-  pm.addPass(createCSEPass());
-  FuseKernelsOptions options;
-  options.fuse = together;
-  pm.addPass(createFuseKernels(options));
-  ASSERT_TRUE(succeeded(pm.run(module)));
 }
 
 /// Bytes of a value, 64 spare ones of a known pattern behind them.

@@ -1,10 +1,8 @@
 #include "compiler/import/Importer.h"
 
-#include "compiler/import/NodeImport.h"
-#include "dialects/nn/IR/Evaluation.h"
+#include "compiler/import/GraphImport.h"
 #include "dialects/train/IR/TrainDialect.h"
 
-#include <mlir/IR/Matchers.h>
 #include <mlir/IR/Verifier.h>
 
 #include <set>
@@ -26,84 +24,26 @@ bool isPlausible(ArrayRef<int64_t> shape) {
   return true;
 }
 
-bool isDefaultDomain(const std::string &domain) { return domain.empty() || domain == "ai.onnx"; }
-
 class Importer {
 public:
   Importer(MLIRContext &context, const ModelFile &file, const ImportOptions &options)
-      : context(context), file(file), options(options), builder(&context), opset(file.opset()) {}
+      : context(context), file(file), options(options), builder(&context), opset(file.opset()),
+        nodes(file, builder) {
+    for (const auto &set : file.model().opset_import())
+      scope.opsets[set.domain() == "ai.onnx" ? "" : set.domain()] = set.version();
+  }
 
   Result<OwningOpRef<ModuleOp>> run() {
-    DIFFRUN_RETURN_IF_ERROR(checkOperators());
-    DIFFRUN_ASSIGN(auto order, topologicalOrder());
     DIFFRUN_RETURN_IF_ERROR(readDrawnParameters());
     createModel();
     DIFFRUN_RETURN_IF_ERROR(addInputs());
     DIFFRUN_RETURN_IF_ERROR(addInitializers());
-    for (const onnx::NodeProto *node : order)
-      DIFFRUN_RETURN_IF_ERROR(importNode(*node));
+    DIFFRUN_RETURN_IF_ERROR(nodes.importNodes(file.graph().node(), scope));
     DIFFRUN_RETURN_IF_ERROR(finish());
     return std::move(module);
   }
 
 private:
-  /// All operators without an import, at once.
-  Status checkOperators() const {
-    std::string missing;
-    int count = 0;
-    for (const auto &node : file.graph().node()) {
-      auto entry = handlers().find(node.op_type());
-      bool known = isDefaultDomain(node.domain()) && entry != handlers().end() &&
-                   opset >= entry->second.since;
-      if (known)
-        continue;
-      ++count;
-      missing += "\n  node \"" + node.name() +
-                 "\": " + (isDefaultDomain(node.domain()) ? "" : node.domain() + ".") +
-                 node.op_type() + "-" + std::to_string(opset);
-    }
-    if (count == 0)
-      return {};
-    return Status::invalid(file.path() + ": " + std::to_string(count) +
-                           (count == 1 ? " node has" : " nodes have") +
-                           " an operator that diffc does not import:" + missing);
-  }
-
-  /// Nodes so that each comes after what it reads.
-  Result<std::vector<const onnx::NodeProto *>> topologicalOrder() const {
-    std::map<std::string, int> maker; // value name -> node index
-    const auto &nodes = file.graph().node();
-    for (int i = 0; i < nodes.size(); ++i)
-      for (const std::string &output : nodes[i].output())
-        if (!output.empty() && !maker.emplace(output, i).second)
-          return Status::invalid(file.path() + ": two nodes make the value \"" + output + "\"");
-    std::vector<const onnx::NodeProto *> order;
-    std::vector<int> state(nodes.size(), 0); // 0 new, 1 open, 2 done
-    for (int root = 0; root < nodes.size(); ++root) {
-      std::vector<std::pair<int, int>> stack; // node, next input
-      if (state[root] == 0)
-        stack.emplace_back(root, 0), state[root] = 1;
-      while (!stack.empty()) {
-        auto &[at, next] = stack.back();
-        if (next == nodes[at].input_size()) {
-          state[at] = 2;
-          order.push_back(&nodes[at]);
-          stack.pop_back();
-          continue;
-        }
-        auto from = maker.find(nodes[at].input(next++));
-        if (from == maker.end() || state[from->second] == 2)
-          continue;
-        if (state[from->second] == 1)
-          return Status::invalid(file.path() + ": the graph is cyclic: node \"" + nodes[at].name() +
-                                 "\" reads what depends on it");
-        state[from->second] = 1;
-        stack.emplace_back(from->second, 0);
-      }
-    }
-    return order;
-  }
-
   /// How training_info draws each parameter, as attributes by tensor name.
   Status readDrawnParameters() {
     for (const auto &info : file.model().training_info()) {
@@ -214,12 +154,12 @@ private:
         continue;
       if (auto bound = options.constants.find(input.name()); bound != options.constants.end()) {
         DIFFRUN_ASSIGN(auto elements, tensorElements(context, file, bound->second));
-        values[input.name()] = builder.create<nn::ConstantOp>(
+        scope.values[input.name()] = builder.create<nn::ConstantOp>(
             NameLoc::get(builder.getStringAttr(input.name())), elements);
         continue;
       }
       DIFFRUN_ASSIGN(RankedTensorType type, boundType(input));
-      values[input.name()] =
+      scope.values[input.name()] =
           addArgument(type, train::kInputAttr, builder.getStringAttr(input.name()),
                       NameLoc::get(builder.getStringAttr(input.name())));
     }
@@ -233,27 +173,15 @@ private:
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(graph);
     builder.create<train::ParameterOp>(loc, name, type, init);
-    values[name] =
+    scope.values[name] =
         addArgument(type, train::kParameterAttr, FlatSymbolRefAttr::get(&context, name), loc);
     return {};
   }
 
-  /// Values that some operator reads as data, not as a compile-time constant.
-  std::set<std::string> readAsData() const {
-    std::set<std::string> names;
-    for (const auto &node : file.graph().node()) {
-      const HandlerEntry &entry = handlers().at(node.op_type());
-      for (int i = 0; i < node.input_size(); ++i)
-        if (!llvm::is_contained(entry.compileTime, i))
-          names.insert(node.input(i));
-    }
-    for (const auto &output : file.graph().output())
-      names.insert(output.name());
-    return names;
-  }
-
   Status addInitializers() {
-    std::set<std::string> data = readAsData();
+    std::set<std::string> data = nodes.readAsData(file.graph().node());
+    for (const auto &output : file.graph().output())
+      data.insert(output.name());
     for (const auto &tensor : file.graph().initializer()) {
       Type element = elementType(context, tensor.data_type());
       if (!element)
@@ -269,7 +197,7 @@ private:
         continue;
       }
       DIFFRUN_ASSIGN(auto elements, tensorElements(context, file, tensor));
-      values[tensor.name()] = builder.create<nn::ConstantOp>(
+      scope.values[tensor.name()] = builder.create<nn::ConstantOp>(
           NameLoc::get(builder.getStringAttr(tensor.name())), elements);
     }
     for (const auto &sparse : file.graph().sparse_initializer()) {
@@ -291,116 +219,16 @@ private:
     return {};
   }
 
-  Status importNode(const onnx::NodeProto &node) {
-    NodeImport::Values operands;
-    for (const std::string &name : node.input()) {
-      if (name.empty()) {
-        operands.push_back({});
-        continue;
-      }
-      auto found = values.find(name);
-      if (found == values.end())
-        return Status::invalid(file.path() + ": node \"" + node.name() + "\" (" + node.op_type() +
-                               ") reads \"" + name + "\", which nothing makes");
-      operands.push_back(found->second);
-    }
-    if (node.output_size() == 0)
-      return Status::invalid(file.path() + ": node \"" + node.name() + "\" (" + node.op_type() +
-                             ") has no output");
-    const std::string &label = node.name().empty() ? node.output(0) : node.name();
-    const HandlerEntry &handler = handlers().at(node.op_type());
-    int required = handler.required == HandlerEntry::kAll
-                       ? std::max<int>(1, static_cast<int>(operands.size()))
-                       : handler.required;
-    Block &block = graph.getBody().front();
-    Operation *before = block.empty() ? nullptr : &block.back();
-    NodeImport in(file, node, opset, builder, NameLoc::get(builder.getStringAttr(label)),
-                  std::move(operands));
-    for (int i = 0; i < required; ++i)
-      if (!in.operand(i))
-        return in.fail("input " + std::to_string(i) + " is missing");
-    DIFFRUN_ASSIGN(auto results, handler.handle(in));
-    DIFFRUN_RETURN_IF_ERROR(verifyNew(before, in));
-    foldNew(before, results);
-    for (size_t i = 0; i < static_cast<size_t>(node.output_size()); ++i) {
-      const std::string &output = node.output(static_cast<int>(i));
-      if (output.empty()) // not wanted; those behind it keep their places
-        continue;
-      if (i < results.size())
-        values[output] = results[i];
-      else if (isRead(output))
-        return in.fail("output \"" + output + "\" is not supported");
-    }
-    return {};
-  }
-
-  /// Fails as the node's error where an operation after `before` does not verify:
-  /// handlers check shapes, the operations themselves which element types they have.
-  Status verifyNew(Operation *before, NodeImport &in) {
-    std::string message;
-    ScopedDiagnosticHandler collect(&context, [&](Diagnostic &d) {
-      message += (message.empty() ? "" : "; ") + d.str();
-      return success();
-    });
-    Block &block = graph.getBody().front();
-    Operation *op = before ? before->getNextNode() : block.empty() ? nullptr : &block.front();
-    for (; op; op = op->getNextNode())
-      if (failed(verify(op)))
-        return in.fail(message);
-    return {};
-  }
-
-  /// Whether a node or the graph's outputs name a value.
-  bool isRead(const std::string &value) const {
-    for (const auto &other : file.graph().node())
-      if (llvm::is_contained(other.input(), value))
-        return true;
-    return llvm::any_of(file.graph().output(),
-                        [&](const auto &output) { return output.name() == value; });
-  }
-
-  /// Replaces the new operations (after `before`) whose operands are constants
-  /// by constants; `results` follow.
-  void foldNew(Operation *before, NodeImport::Values &results) {
-    constexpr int64_t kLargest = 1 << 22; // elements: bigger tables stay computed
-    Block &block = graph.getBody().front();
-    Operation *op = before ? before->getNextNode() : block.empty() ? nullptr : &block.front();
-    for (Operation *next = nullptr; op; op = next) {
-      next = op->getNextNode();
-      if (isa<nn::ConstantOp>(op) || op->getNumResults() != 1 ||
-          nn::tensorType(op->getResult(0)).getNumElements() > kLargest)
-        continue;
-      SmallVector<Attribute> operands;
-      for (Value operand : op->getOperands()) {
-        DenseElementsAttr attr;
-        if (!matchPattern(operand, m_Constant(&attr)))
-          break;
-        operands.push_back(attr);
-      }
-      if (operands.size() != op->getNumOperands())
-        continue;
-      SmallVector<DenseElementsAttr> folded = nn::evaluateConstants(op, operands);
-      if (folded.size() != 1)
-        continue;
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPoint(op);
-      Value constant = builder.create<nn::ConstantOp>(op->getLoc(), folded[0]);
-      for (Value &result : results)
-        if (result == op->getResult(0))
-          result = constant;
-      op->getResult(0).replaceAllUsesWith(constant);
-      op->erase();
-    }
-  }
-
   Status finish() {
     SmallVector<Value> outputs;
     for (const auto &output : file.graph().output()) {
-      auto found = values.find(output.name());
-      if (found == values.end())
+      Value found = scope.find(output.name());
+      if (const std::string *why = scope.findMissing(output.name()); !found && why)
+        return Status::invalid(*why);
+      if (!found)
         return Status::invalid(file.path() + ": output \"" + output.name() +
                                "\" is made by nothing");
-      outputs.push_back(found->second);
+      outputs.push_back(found);
     }
     builder.create<train::ReturnOp>(graph.getLoc(), outputs);
     graph.setFunctionType(builder.getFunctionType(argumentTypes, ValueRange(outputs).getTypes()));
@@ -422,7 +250,8 @@ private:
   OwningOpRef<ModuleOp> module;
   train::ModelOp model;
   train::GraphOp graph;
-  std::map<std::string, Value> values;
+  GraphImport nodes;
+  ImportScope scope;
   std::map<std::string, Attribute> draws;
   SmallVector<Type> argumentTypes;
   SmallVector<Attribute> argumentAttributes;

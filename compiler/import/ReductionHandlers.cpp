@@ -185,17 +185,6 @@ Outcome lpNormalization(NodeImport &in) {
   return NodeImport::Values{t.div(x, safe)};
 }
 
-/// (x - mean) / (deviation + 1e-9) over the axes, by default 0, 2 and 3.
-Outcome meanVarianceNormalization(NodeImport &in) {
-  Terms t(in, 0);
-  SmallVector<int64_t> axes = in.has("axes") ? in.integers("axes") : SmallVector<int64_t>{0, 2, 3};
-  DIFFRUN_RETURN_IF_ERROR(wrapAxes(in, in.type(0).getRank(), axes));
-  Value x = in.operand(0);
-  Value centred = t.sub(x, t.make<ReduceMeanOp>(x, axes, true));
-  Value variance = t.make<ReduceMeanOp>(t.mul(centred, centred), axes, true);
-  return NodeImport::Values{t.div(centred, t.add(rootOf(t, variance), t.c(1e-9)))};
-}
-
 //===--- Running sums and products -------------------------------------------===//
 
 /// Each element becomes the sum (product) of all up to it: log2(n) steps, each
@@ -307,7 +296,6 @@ void addReductionHandlers(HandlerTable &t) {
   t["ArgMin"] = {argExtreme<ReduceMinOp>};
   t["Hardmax"] = {hardmax};
   t["LpNormalization"] = {lpNormalization};
-  t["MeanVarianceNormalization"] = {meanVarianceNormalization, 9};
   t["CumSum"] = {cumulative<AddOp, 0>, 11, 2};
   t["CumProd"] = {cumulative<MulOp, 1>, 26, 2};
   t["NegativeLogLikelihoodLoss"] = {negativeLogLikelihoodLoss, 12, 2};

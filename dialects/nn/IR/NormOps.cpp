@@ -347,7 +347,10 @@ SmallVector<Value> SoftmaxOp::decompose(OpBuilder &builder) {
   // A row of -inf alone: its maximum is replaced by a finite number, every
   // exponential is 0, and 0 / 1 is 0.
   Value maximum = builder.create<ReduceMaxOp>(loc, x, axes, true);
-  Value lowest = rows.c(-3.0e38);
+  APFloat least = APFloat::getLargest(cast<FloatType>(rows.element).getFloatSemantics(), true);
+  bool loses;
+  least.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
+  Value lowest = rows.c(least.convertToDouble());
   Value safe = builder.create<MaximumOp>(loc, maximum, lowest);
   Value e = builder.create<ExpOp>(loc, rows.sub(x, safe));
   Value total = rows.sum(e);

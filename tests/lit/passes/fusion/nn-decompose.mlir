@@ -8,7 +8,7 @@
 // CHECK-SAME:    (%[[X:[^:]+]]:
 // CHECK-DAG:     %[[ZERO:.+]] = nn.constant dense<0.000000e+00>
 // CHECK-DAG:     %[[ONE:.+]] = nn.constant dense<1.000000e+00>
-// CHECK-DAG:     %[[LOW:.+]] = nn.constant dense<-3.000000e+38>
+// CHECK-DAG:     %[[LOW:.+]] = nn.constant dense<-3.40282347E+38>
 // CHECK:         %[[M:.+]] = nn.reduce_max %[[X]] {axes = array<i64: 1>, keepdims = true}
 // CHECK-NEXT:    %[[F:.+]] = nn.maximum %[[M]], %[[LOW]]
 // CHECK-NEXT:    %[[D:.+]] = nn.sub %[[X]], %[[F]]

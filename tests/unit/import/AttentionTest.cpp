@@ -369,6 +369,32 @@ TEST(MaskedRow, Compiled) {
   checkOperator(b, {{"q", {1, 1}}, {"k", {1, 1}}, {"v", {1, 3}}, {"mask", {kNever, kNever, 0, 0}}});
 }
 
+// In half precision too, whose least number is -65504.
+TEST(MaskedRow, CompiledInHalfPrecision) {
+  OnnxBuilder b(23);
+  std::vector<std::string> half;
+  for (std::string name : {"q", "k", "v"}) {
+    b.input(name, {"1", "1", "2", "1"});
+    auto &node = b.node("Cast", {name}, {half.emplace_back(name + "16")});
+    OnnxBuilder::attribute(node, "to", int64_t{onnx::TensorProto::FLOAT16});
+  }
+  auto *mask = b.graph().add_initializer();
+  mask->set_name(half.emplace_back("mask"));
+  mask->set_data_type(onnx::TensorProto::BOOL);
+  for (int64_t extent : {2, 2})
+    mask->add_dims(extent);
+  for (int shown : {0, 0, 1, 1})
+    mask->add_int32_data(shown);
+  b.node("Attention", half, {"z"});
+  OnnxBuilder::attribute(b.node("Cast", {"z"}), "to", int64_t{onnx::TensorProto::FLOAT});
+  auto compiled = runCompiled(b, {{"q", {1, 1}}, {"k", {1, 1}}, {"v", {1, 3}}});
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  EXPECT_EQ((*compiled)[0].real, (std::vector<double>{0, 2}));
+  for (const auto &result : *compiled)
+    for (double value : result.real)
+      EXPECT_TRUE(std::isfinite(value));
+}
+
 //===----------------------------------------------------------------------===//
 // Rotary embedding
 //===----------------------------------------------------------------------===//

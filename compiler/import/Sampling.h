@@ -37,6 +37,8 @@ struct Coordinates {
     double range = high - low;
     if (range <= 0)
       return make<nn::SelectOp>(in, make<nn::EqualOp>(in, x, x), c(low), c(low));
+    // The slope of |NaN| is NaN: a place that is no number is low, without slope.
+    x = make<nn::SelectOp>(in, make<nn::EqualOp>(in, x, x), x, c(low));
     mlir::Value distance = make<nn::AbsOp>(in, add(x, -low));
     mlir::Value turns = make<nn::FloorOp>(in, mul(distance, 1 / range));
     mlir::Value rest = sub(distance, mul(turns, range));

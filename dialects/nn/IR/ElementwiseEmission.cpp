@@ -62,6 +62,14 @@ struct Emitter {
       return b.create<arith::RemFOp>(loc, x, y);
     return divided<arith::RemSIOp>(x, y, c(0), x);
   }
+  /// To a narrower float. From f64 straight to 16 bits would be a function of a
+  /// compiler's library that not every machine has: by way of f32.
+  Value narrowed(Value x, Type to) const {
+    if (getElementTypeOrSelf(x.getType()).isF64() &&
+        getElementTypeOrSelf(to).getIntOrFloatBitWidth() == 16)
+      x = b.create<arith::TruncFOp>(loc, like(b.getF32Type()), x);
+    return b.create<arith::TruncFOp>(loc, to, x);
+  }
   /// In double precision, by the C library, where f32 loses digits: e^(y log x),
   /// which has no sign of its own either, and MLIR's polynomial of the arc tangent.
   template <typename Op, typename... Operands> Value precisely(Operands... operands) const {
@@ -69,7 +77,7 @@ struct Emitter {
       return b.create<Op>(loc, operands...);
     Type wide = like(b.getF64Type());
     Value result = b.create<Op>(loc, Value(b.create<arith::ExtFOp>(loc, wide, operands))...);
-    return b.create<arith::TruncFOp>(loc, type, result);
+    return narrowed(result, type);
   }
   /// f(x) of an odd function, computed of |x|.
   template <typename Op> Value oddly(Value x) const {
@@ -252,7 +260,7 @@ Value CastOp::emitPointwise(OpBuilder &builder, ValueRange operands) {
     if (fromBits < toBits)
       return builder.create<arith::ExtFOp>(loc, result, x);
     if (fromBits > toBits)
-      return builder.create<arith::TruncFOp>(loc, result, x);
+      return e.narrowed(x, result);
     Value wide = builder.create<arith::ExtFOp>(loc, e.like(builder.getF32Type()), x);
     return builder.create<arith::TruncFOp>(loc, result, wide); // f16 <-> bf16
   }

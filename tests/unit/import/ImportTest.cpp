@@ -146,10 +146,10 @@ TEST(ConvTranspose, TakesTheRightElements) {
 TEST(Refusals, UnsupportedOperatorsAreListedAtOnce) {
   OnnxBuilder b(17);
   b.input("x", {"3"});
-  b.node("Hardmax", {"x"}, {"a"});
+  b.node("NonMaxSuppression", {"x"}, {"a"});
   b.node("Relu", {"a"}, {"b"});
   b.node("Bernoulli", {"b"});
-  expectError(b.run({}), {"2 nodes have", "Hardmax_1", "Bernoulli_3"});
+  expectError(b.run({}), {"2 nodes have", "NonMaxSuppression_1", "Bernoulli_3"});
 }
 
 TEST(Refusals, CyclesOpenDimensionsAndMissingValues) {

@@ -22,7 +22,7 @@ namespace {
 
 struct Options {
   std::string folder, filter, skips;
-  bool noCompile = false, list = false, failuresPass = false;
+  bool noCompile = false, list = false;
   int shard = 0, shards = 1, every = 1, least = 1;
 };
 
@@ -139,7 +139,7 @@ int run(const Options &options) {
   fmt::print("{} passed, {} skipped, {} failed\n", passed, skipped, failed);
   if (passed < options.least)
     fmt::print("fewer than {} passed\n", options.least);
-  return (failed && !options.failuresPass) || passed < options.least ? 1 : 0;
+  return failed || passed < options.least ? 1 : 0;
 }
 
 } // namespace
@@ -159,7 +159,6 @@ int main(int argc, char **argv) {
   app.add_option("--shard", options.shard, "which part of --shards")->check(CLI::NonNegativeNumber);
   app.add_option("--shards", options.shards, "parts")->check(CLI::PositiveNumber);
   app.add_option("--least", options.least, "fail if fewer tests pass")->check(CLI::PositiveNumber);
-  app.add_flag("--failures-pass", options.failuresPass, "only --least decides");
   app.add_flag("--no-compile", options.noCompile, "import and evaluate only");
   app.add_flag("--list", options.list, "print every test");
   CLI11_PARSE(app, argc, argv);
